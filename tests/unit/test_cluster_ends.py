@@ -184,4 +184,4 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     run = RunInput(path=tmp_path, meta={}, contract=Contract(), faults=(), ends=(), origin_ns=0)
 
     with pytest.raises(HistoryUnreadable, match="does not say how its cluster ended"):
-        read_rows(run)
+        read_rows(run, ())

@@ -22,6 +22,10 @@ ERA_MS = 1_700_000_000_000
 """What the brokers' clock shows when ours shows 0."""
 
 
+STARTS = {PLACE: [(0, 0), (1, 55)]}
+"""Where the leader epochs of the partition begin."""
+
+
 def clock(at_ms: int, *, width_ms: int = 10, shift_ms: int = 0) -> Line:
     """Return a reading of the brokers' clock at a time of ours."""
     return {
@@ -263,7 +267,7 @@ def test_a_shortage_ends_with_its_leader(tmp_path: Path) -> None:
 
 
 def test_a_later_high_watermark_bounds_what_was_read_before(tmp_path: Path) -> None:
-    found = ceilings(kraft(tmp_path, watermark(5000, 40), watermark(6000, 50)))
+    found = ceilings(kraft(tmp_path, watermark(5000, 40), watermark(6000, 50)), STARTS)
 
     spans = {one["high_watermark"]: (one["from_ns"] // MS, one["to_ns"] // MS) for one in found}
     assert spans[50] == (5000, 6000)
@@ -271,7 +275,7 @@ def test_a_later_high_watermark_bounds_what_was_read_before(tmp_path: Path) -> N
 
 
 def test_the_lowest_later_high_watermark_counts(tmp_path: Path) -> None:
-    found = ceilings(kraft(tmp_path, watermark(5000, 40), watermark(6000, 30)))
+    found = ceilings(kraft(tmp_path, watermark(5000, 40), watermark(6000, 30)), STARTS)
 
     assert {one["high_watermark"] for one in found} == {30}
     assert {one["asked_ns"] for one in found} == {6000 * MS}
@@ -279,14 +283,23 @@ def test_the_lowest_later_high_watermark_counts(tmp_path: Path) -> None:
 
 def test_a_deposed_leader_bounds_nothing_after_its_reign(tmp_path: Path) -> None:
     # It answers at 35 s with what it had; another one leads since 30 s.
-    found = ceilings(kraft(tmp_path, watermark(35_000, 40)))
+    found = ceilings(kraft(tmp_path, watermark(35_000, 40)), STARTS)
 
     assert max(one["to_ns"] for one in found) <= 30_000 * MS
 
 
 def test_an_epoch_that_nobody_knows_of_bounds_nothing(tmp_path: Path) -> None:
-    assert ceilings(kraft(tmp_path, watermark(5000, 40, epoch=7))) == []
-    assert ceilings(kraft(tmp_path, watermark(5000, 40, epoch=None))) == []
+    assert ceilings(kraft(tmp_path, watermark(5000, 40, epoch=7)), STARTS) == []
+    assert ceilings(kraft(tmp_path, watermark(5000, 40, epoch=None)), STARTS) == []
+
+
+def test_an_epoch_binds_its_own_records_only(tmp_path: Path) -> None:
+    timeline = kraft(tmp_path, watermark(5000, 40), watermark(35_000, 50, epoch=1))
+
+    assert {one["epoch_start"] for one in ceilings(timeline, STARTS)} == {0, 55}
+    # Whose first record nobody knows binds nothing.
+    assert {one["epoch_start"] for one in ceilings(timeline, {PLACE: [(0, 0)]})} == {0}
+    assert ceilings(timeline, {}) == []
 
 
 def test_only_producers_with_acks_all_are_held_to_it(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def _watermarks(evidence: Evidence) -> Absence:
 def _ceilings(evidence: Evidence) -> Absence:
     if any(fault.destroys_data for fault in evidence.run.faults):
         return Absence("a fault destroyed data, so that no high watermark bounds earlier reads")
+    if evidence.run.contract.unclean_election:
+        return Absence("after an unclean election no high watermark bounds what was read before")
     return _old(evidence) or Absence(
         "no high watermark could be held against a leader's epoch", is_missing=True
     )

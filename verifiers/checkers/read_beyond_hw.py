@@ -20,7 +20,8 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     """Return the records that consumers were given at or above the high watermark.
 
     A high watermark that is asked for later is no lower than it was, while one leader leads: a
-    record at or above it that was given before it was asked for had not been committed.
+    record of that leader at or above it that was given before it was asked for had not been
+    committed.
 
     Returns:
         One row per record given; `high_watermark` is what the leader of `leader_epoch` told when it
@@ -39,7 +40,7 @@ def read_beyond_hw(polls: DataFrame, ceilings: DataFrame) -> DataFrame:
     beyond = given.join(F.broadcast(spread), ["topic", "partition", "second"]).where(
         (F.col("from_ns") <= F.col("time_ns"))
         & (F.col("time_ns") < F.col("to_ns"))
-        & (F.col("offset") >= F.col("high_watermark"))
+        & (F.col("offset") >= F.greatest("high_watermark", "epoch_start"))
     )
     return offences(
         beyond,

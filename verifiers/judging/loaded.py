@@ -43,8 +43,8 @@ def load_run(run_dir: Path) -> LoadedRun:
     if (run.path / "history" / "raw").is_dir():
         seal(run.path)
         run = read_run(run_dir)
-    timeline = read_rows(run)
     copied = read_copied(RunDir(run.path), run.meta)
+    timeline = read_rows(run, copied.replicas)
     events = RunEvents(run=run, timeline=timeline.timeline, truncations=copied.cuts)
     rows = {
         "loss_causes": loss_causes(events, copied.replicas),

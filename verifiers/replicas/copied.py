@@ -1,7 +1,7 @@
 """The replicas that were copied from the brokers' disks, with their checkpoints and truncations."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -102,6 +102,18 @@ class Copied:
     def by_partition(self) -> dict[TopicPartition, list[Replica]]:
         """Return the replicas of each partition."""
         return by_key(self.replicas, attrgetter("topic_partition"))
+
+
+def epoch_starts(
+    replicas: Iterable[Replica],
+) -> dict[TopicPartition, tuple[tuple[int, int], ...]]:
+    """Return leader epochs and where they begin, by partition, by the replica that knows most."""
+    starts: dict[TopicPartition, tuple[tuple[int, int], ...]] = {}
+    for replica in replicas:
+        entries = replica.epochs or ()
+        if len(entries) > len(starts.get(replica.topic_partition, ())):
+            starts[replica.topic_partition] = entries
+    return starts
 
 
 def read_copied(folder: RunDir, meta: Mapping[str, Any]) -> Copied:

@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.core.coordinators import OFFSETS_TOPIC
 from verifiers.frames.history import ANY_PARTITION
-from verifiers.replicas.copied import Replica
+from verifiers.replicas.copied import Replica, epoch_starts
 from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import FOR_EVER_NS, FaultSpan
@@ -53,7 +53,7 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
         return [
             _row(topic, ANY_PARTITION, None, destroys=destroys) for topic in sorted(events.tested)
         ]
-    starts = _epoch_starts(replicas)
+    starts = epoch_starts(replicas)
     rows = [
         *(_of_change(events, change, starts) for change in events.tested_leader_changes),
         *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts if cut.topic in events.tested),
@@ -95,16 +95,6 @@ def kind_of_cause(words: str) -> str:
         if match := form.search(words):
             return kind.format(match[1])
     return words
-
-
-def _epoch_starts(replicas: Sequence[Replica]) -> dict[TopicPartition, list[tuple[int, int]]]:
-    """Return leader epochs and where they begin, by partition, by the replica that knows most."""
-    starts: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for replica in replicas:
-        entries = list(replica.epochs or ())
-        if len(entries) > len(starts.get(replica.topic_partition, ())):
-            starts[replica.topic_partition] = entries
-    return starts
 
 
 def _of_change(

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType
 
 from harness.core.run_dir import RunDir
 from harness.core.version import numbers
+from verifiers.replicas.copied import Replica, epoch_starts
 from verifiers.run_folder.clients import client_settings, read_clients
 from verifiers.run_folder.folder import RunInput
 from verifiers.run_folder.group import GroupRecord
@@ -28,7 +29,7 @@ from verifiers.timeline.partition_states import Timeline, read_timeline, write_s
 from verifiers.timeline.processes import read_processes
 from verifiers.timeline.recovery import recoveries, recovery_in
 from verifiers.timeline.transactions import read_transactions
-from verifiers.timeline.windows import ceilings, demands, high_watermarks, shortages
+from verifiers.timeline.windows import EpochStarts, ceilings, demands, high_watermarks, shortages
 
 SCHEMAS = {
     # The high watermarks that leaders reported, one row per sample: the partition's high watermark
@@ -37,10 +38,11 @@ SCHEMAS = {
         topic=TEXT, partition=INT, leader_epoch=INT, asked_ns=LONG, answered_ns=LONG, offset=LONG
     ),
     # The offsets below which all reads must lie: one row per stretch of time, in which nobody may
-    # have been given `high_watermark` or beyond.
+    # have been given a record of that leader epoch, which began at the offset `epoch_start`, at
+    # `high_watermark` or beyond.
     "ceilings": struct(
-        topic=TEXT, partition=INT, leader_epoch=INT, from_ns=LONG, to_ns=LONG, high_watermark=LONG,
-        asked_ns=LONG,
+        topic=TEXT, partition=INT, leader_epoch=INT, epoch_start=LONG, from_ns=LONG, to_ns=LONG,
+        high_watermark=LONG, asked_ns=LONG,
     ),
     # One row per stretch of time, in which the leader knew its ISR to be too small. `producers` are
     # the processes that are known to have sent with acks=all, whatever the contract of the run:
@@ -134,15 +136,19 @@ class TimelineRows:
     timeline: Timeline
 
 
-def read_rows(run: RunInput) -> TimelineRows:
+def read_rows(run: RunInput, replicas: Sequence[Replica]) -> TimelineRows:
     """Return the timeline of a run, and write `spells.jsonl` into its folder.
+
+    Args:
+        run: what its folder holds besides the history.
+        replicas: those that were copied, for where leader epochs begin.
 
     Raises:
         HistoryUnreadable: a file of it is damaged.
     """
     timeline = read_timeline(run.path)
     write_states(timeline, [str(topic["name"]) for topic in run.meta.get("topics", [])], run.path)
-    rows = _rows(timeline, run)
+    rows = _rows(timeline, run, epoch_starts(replicas))
     folder = RunDir.open(run.path)
     document = {
         "source": timeline.source,
@@ -185,12 +191,15 @@ def frames_of(
     }
 
 
-def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
+def _rows(
+    timeline: Timeline, run: RunInput, starts: EpochStarts
+) -> dict[str, Sequence[Mapping[str, Any]]]:
     known = numbers(run.kafka)
     is_monotone = not known or known >= MONOTONE_SINCE
-    # If a disk was destroyed, a leader may come back in its epoch with less than it had shown: its
-    # later high watermarks then say nothing about earlier reads.
-    is_kept = not any(fault.destroys_data for fault in run.faults)
+    # If a disk was destroyed, a leader may come back in its epoch with less than it had shown; and
+    # whoever was deposed by an unclean election goes on showing what the new leader has not. High
+    # watermarks then say nothing about what was read.
+    binds = not (run.contract.unclean_election or any(f.destroys_data for f in run.faults))
     producers = asking_all(run.path)
     bound_s = run.meta.get("available_within_s")
     load_ns = load(run.meta)
@@ -198,7 +207,7 @@ def _rows(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, 
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": ceilings(timeline) if is_monotone and is_kept else [],
+        "ceilings": ceilings(timeline, starts) if is_monotone and binds else [],
         "shortages": [
             {**shortage, "producers": producers}
             for shortage in (shortages(timeline, _least_isr(run)) if producers else ())

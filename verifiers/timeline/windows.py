@@ -11,10 +11,14 @@ from typing import Any
 
 from harness.core.cluster import voters
 from harness.core.grouping import by_key
+from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import Line, fault_spans
 from verifiers.timeline.partition_states import PartitionState, Timeline
 
 _Row = dict[str, Any]
+
+EpochStarts = Mapping[TopicPartition, Sequence[tuple[int, int]]]
+"""Leader epochs of partitions, and the offsets at which they begin."""
 
 
 def shortages(timeline: Timeline, min_isr: int) -> list[_Row]:
@@ -74,7 +78,7 @@ def high_watermarks(timeline: Timeline) -> list[Mapping[str, Any]]:
     ]
 
 
-def ceilings(timeline: Timeline) -> list[_Row]:
+def ceilings(timeline: Timeline, starts: EpochStarts) -> list[_Row]:
     """Return up to which offset could be read, from one sample of a partition to the next.
 
     They are the rows of that frame: the high watermark was no higher when it was asked for, in the
@@ -83,13 +87,21 @@ def ceilings(timeline: Timeline) -> list[_Row]:
     A high watermark does not fall within a leader epoch, so what it is found to be later bounds
     what consumers may have been given before; but only while no other broker can have led: a
     leader that was deposed and does not know it answers with what it had. So a stretch lies within
-    one epoch, by the committed states.
+    one epoch, by the committed states. Consumers too ask whoever was deposed until he hears of it,
+    and he may have a higher high watermark than his successor begins with: only records of the
+    epoch itself are bound, which he never had.
+
+    Args:
+        timeline: of the run.
+        starts: leader epochs and where they begin, by partition; those that are not in it have no
+            record, or are not known, and bound nothing.
     """
     sampled = by_key(high_watermarks(timeline), itemgetter("topic", "partition", "leader_epoch"))
     found: list[_Row] = []
     for (topic, partition, epoch), samples in sampled.items():
         reign = _reign(timeline.states.get((topic, partition), ()), epoch)
-        if reign is None:
+        start = dict(starts.get((topic, partition), ())).get(epoch)
+        if reign is None or start is None:
             continue
         ordered = sorted(samples, key=lambda sample: int(sample["asked_ns"]))
         begins = [0, *(int(sample["asked_ns"]) for sample in ordered)]
@@ -104,7 +116,8 @@ def ceilings(timeline: Timeline) -> list[_Row]:
                 found.append(
                     {
                         "topic": topic, "partition": partition, "from_ns": from_ns, "to_ns": to_ns,
-                        "high_watermark": lowest[0], "leader_epoch": epoch, "asked_ns": lowest[1],
+                        "high_watermark": lowest[0], "leader_epoch": epoch, "epoch_start": start,
+                        "asked_ns": lowest[1],
                     }
                 )  # fmt: skip
     return found

@@ -18,10 +18,11 @@ def told(at_s: float, offset: int, *, epoch: int = 0, took_s: float = 0.1) -> di
     return {**PLACE, "leader_epoch": epoch, **times, "offset": offset}
 
 
-def ceiling(from_s: float, to_s: float, offset: int) -> dict[str, Any]:
+def ceiling(from_s: float, to_s: float, offset: int, *, epoch_start: int = 0) -> dict[str, Any]:
     window = {"from_ns": round(from_s * S), "to_ns": round(to_s * S)}
     return {
         **PLACE, "leader_epoch": 0, **window, "high_watermark": offset, "asked_ns": round(to_s * S),
+        "epoch_start": epoch_start,
     }  # fmt: skip
 
 
@@ -132,6 +133,12 @@ STORIES = (
                 high_watermark="1", leader_epoch="0", reader="9",
             )
         ],
+    ),
+    Story(
+        title="a record of an earlier leader may have been read where he showed it",
+        why="whoever was deposed may have had a higher high watermark than his successor",
+        ops=READS,
+        timeline={"ceilings": [ceiling(0, 9, 1, epoch_start=2)]},
     ),
     Story(
         title="a record that was read after the answer proves nothing",

@@ -129,7 +129,7 @@ def claimed_twice(copy: RunCopy) -> Planted:
 def marker_of_another(copy: RunCopy) -> Planted:
     """Give the last marker of a transaction to another producer, on all disks."""
     contents = copy.contents
-    rows = read_rows(contents.run).rows
+    rows = read_rows(contents.run, contents.replicas).rows
     if not rows["coordinators"]:
         raise NothingToPlant("what the transaction coordinators know was not copied")
     ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}

@@ -13,9 +13,9 @@ from verifiers.planting.plant import Planted, offence_at, offence_of, plant, pla
 from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, partition_name
-from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
+from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load, read_rows
 from verifiers.timeline.partition_states import PartitionState
-from verifiers.timeline.windows import ceilings, demands, high_watermarks
+from verifiers.timeline.windows import demands, high_watermarks
 
 _SENDS_BACK = 3
 _MARGIN = 1.05
@@ -44,15 +44,12 @@ def hw_regression(copy: RunCopy) -> Planted:
 def read_beyond_hw(copy: RunCopy) -> Planted:
     """Let a consumer have been given a record before it was committed."""
     contents = copy.contents
-    _demand_monotone(contents)
-    if any(fault.destroys_data for fault in contents.run.faults):
-        raise NothingToPlant("a fault destroyed data on disk, so no high watermark binds")
     plain = by_key(contents.plain, attrgetter("topic_partition"))
     beyond = (
         (record, bound)
-        for bound in ceilings(contents.timeline)
+        for bound in read_rows(contents.run, contents.replicas).rows["ceilings"]
         for record in plain.get((bound["topic"], bound["partition"]), ())
-        if record.offset >= bound["high_watermark"]
+        if record.offset >= max(bound["high_watermark"], bound["epoch_start"])
         and not contents.has_any(("read-beyond-hw",), record.topic_partition)
     )
     lacking = "no high watermark is known that bounds what may have been given"
