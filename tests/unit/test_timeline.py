@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from harness.core.contract import Contract
 from tests.metadata import batch, change, no_op, partition, topic, write_metadata
+from verifiers.run_folder.folder import RunInput
+from verifiers.run_folder.result import JudgedFault
 from verifiers.timeline.clock import Clock
-from verifiers.timeline.frames import asking_all
+from verifiers.timeline.frames import asking_all, unbound
 from verifiers.timeline.metrics import measured
 from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.windows import ceilings, demands, shortages
@@ -300,6 +303,26 @@ def test_an_epoch_binds_its_own_records_only(tmp_path: Path) -> None:
     # Whose first record nobody knows binds nothing.
     assert {one["epoch_start"] for one in ceilings(timeline, {PLACE: [(0, 0)]})} == {0}
     assert ceilings(timeline, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("contract", "destroys", "binds"),
+    [
+        (Contract(), False, True),
+        (Contract(), True, False),
+        (Contract(unclean_election=True), False, False),
+    ],
+)
+def test_where_logs_may_end_earlier_than_they_did_no_high_watermark_binds(
+    tmp_path: Path, contract: Contract, destroys: bool, binds: bool
+) -> None:
+    fault = JudgedFault(
+        id="1", name="any", target="", victims=(1,), injected_at_s=1, healed_at_s=2, proven=True,
+        destroys_data=destroys,
+    )  # fmt: skip
+    run = RunInput(path=tmp_path, meta={}, contract=contract, faults=(fault,), ends=(), origin_ns=0)
+
+    assert (unbound(run) is None) is binds
 
 
 def test_only_producers_with_acks_all_are_held_to_it(tmp_path: Path) -> None:

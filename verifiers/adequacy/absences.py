@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.core.version import numbers
 from verifiers.adequacy.evidence import Evidence
 from verifiers.situations.events import RunEvents
-from verifiers.timeline.frames import MONOTONE_SINCE, asking_all
+from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, unbound
 
 _ASKED_WITHIN_NS = 10_000_000_000
 """A leader that is well, and whose ISR is too small for so long, is seen by the monitor (twice a
@@ -64,10 +64,8 @@ def _watermarks(evidence: Evidence) -> Absence:
 
 
 def _ceilings(evidence: Evidence) -> Absence:
-    if any(fault.destroys_data for fault in evidence.run.faults):
-        return Absence("a fault destroyed data, so that no high watermark bounds earlier reads")
-    if evidence.run.contract.unclean_election:
-        return Absence("after an unclean election no high watermark bounds what was read before")
+    if why := unbound(evidence.run):
+        return Absence(why)
     return _old(evidence) or Absence(
         "no high watermark could be held against a leader's epoch", is_missing=True
     )

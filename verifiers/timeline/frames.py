@@ -191,15 +191,20 @@ def frames_of(
     }
 
 
+def unbound(run: RunInput) -> str | None:
+    """Return why no high watermark of a run bounds what was read earlier; None if they do."""
+    if any(fault.destroys_data for fault in run.faults):
+        return "a leader whose data was destroyed may come back with less than it has shown"
+    if run.contract.unclean_election:
+        return "whoever was deposed by an unclean election may show what its successor has not"
+    return None
+
+
 def _rows(
     timeline: Timeline, run: RunInput, starts: EpochStarts
 ) -> dict[str, Sequence[Mapping[str, Any]]]:
     known = numbers(run.kafka)
     is_monotone = not known or known >= MONOTONE_SINCE
-    # If a disk was destroyed, a leader may come back in its epoch with less than it had shown; and
-    # whoever was deposed by an unclean election goes on showing what the new leader has not. High
-    # watermarks then say nothing about what was read.
-    binds = not (run.contract.unclean_election or any(f.destroys_data for f in run.faults))
     producers = asking_all(run.path)
     bound_s = run.meta.get("available_within_s")
     load_ns = load(run.meta)
@@ -207,7 +212,7 @@ def _rows(
     spans = demands(faults, run.meta, load_ns) if bound_s and load_ns else []
     return {
         "watermarks": list(high_watermarks(timeline)) if is_monotone else [],
-        "ceilings": ceilings(timeline, starts) if is_monotone and binds else [],
+        "ceilings": ceilings(timeline, starts) if is_monotone and not unbound(run) else [],
         "shortages": [
             {**shortage, "producers": producers}
             for shortage in (shortages(timeline, _least_isr(run)) if producers else ())
