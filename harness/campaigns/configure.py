@@ -47,6 +47,7 @@ class Overrides:
         patterns: how faults hang together instead, as `parse_pattern` reads them; likewise.
         hold_s: shortest and longest hold, seconds, instead of holds around the limits of the
             cluster and of its clients; likewise.
+        gap_s: the shortest rest between two patterns, seconds; likewise.
         steps: those of a plan, as `parse_step` reads them, instead of any that are drawn.
         duration_s: length of the run, seconds.
         max_at_once: faults in force at one time.
@@ -64,6 +65,7 @@ class Overrides:
     targets: tuple[str | Mapping[str, Any], ...] | None = None
     patterns: tuple[str | Mapping[str, Any], ...] | None = None
     hold_s: tuple[float, float] | None = None
+    gap_s: float | None = None
     steps: tuple[Mapping[str, Any], ...] | None = None
     duration_s: float | None = None
     max_at_once: int | None = None
@@ -148,6 +150,8 @@ def _dealt(
         asked["patterns"] = tuple(parse_pattern(how) for how in overrides.patterns)
     if overrides.hold_s is not None:
         asked["hold_s"] = overrides.hold_s
+    if overrides.gap_s is not None:
+        asked["gap_s"] = overrides.gap_s
     if not asked:
         return schedule
     if not isinstance(schedule, Mix):

@@ -27,7 +27,6 @@ def script(lab: Lab) -> None:
             faults=(BrokerKill(), BrokerStop(), BrokerPause(), Partition(), GcPause()),
             targets=(LeaderOf(lab.topic), LeaderOf(lab.topic), FollowerOf(lab.topic)),
             hold_s=(3.0, 4.0),
-            quiet_s=3.0,
         ),
         for_s=40.0,
     )

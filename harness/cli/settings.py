@@ -167,6 +167,7 @@ _FIELDS = {
     "batch_size": "batch_size_bytes",
     "delivery_timeout": "delivery_timeout_ms",
     "hold": "hold_s",
+    "gap": "gap_s",
     "duration": "duration_s",
     "available_within": "available_within_s",
     "lease_margin": "lease_margin_s",
@@ -254,6 +255,10 @@ SETTINGS: tuple[Setting, ...] = (
         hold=(
             "How long faults last, from shortest to longest: 2s-20s; default: around the limits by "
             "which the cluster notices."
+        ),
+        gap=(
+            "How long there is no fault between two patterns, at least: 1s; default: 3s, in a "
+            "search 2s."
         ),
         duration="How long faults are injected: 30s, 5m, 8h.",
         max_at_once="How many faults may be in force at one time.",

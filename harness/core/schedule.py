@@ -64,7 +64,7 @@ class Mix:
         around_clients: whether holds are drawn around the limits of the workload's clients too;
             they are longer, so that fewer faults come.
         hold_s: shortest and longest hold, seconds, instead of holds around the limits.
-        quiet_s: shortest gap between two patterns, and before the first, seconds.
+        gap_s: the shortest rest between two patterns, and before the first, seconds.
     """
 
     faults: tuple[Fault, ...]
@@ -74,14 +74,14 @@ class Mix:
     client_limits_s: tuple[float, ...] = ()
     around_clients: bool = False
     hold_s: tuple[float, float] | None = None
-    quiet_s: float = 3.0
+    gap_s: float = 3.0
 
     def __post_init__(self) -> None:
         """Reject a mix of nothing.
 
         Raises:
             UsageError: there is no fault, no target fits a fault, no pattern can be made of them,
-                or the shortest hold is longer than the longest.
+                the shortest hold is longer than the longest, or a gap shorter than nothing.
         """
         if not self.faults or not self.targets:
             raise UsageError("A mix needs at least one fault and one target.")
@@ -97,6 +97,8 @@ class Mix:
             raise UsageError(f"Holds cannot be drawn around limits of {limits_s} s.")
         if self.hold_s is not None and not 0 < self.hold_s[0] <= self.hold_s[1]:
             raise UsageError(f"Holds from {self.hold_s[0]:g} s to {self.hold_s[1]:g} s cannot be.")
+        if self.gap_s < 0:
+            raise UsageError(f"Gaps of {self.gap_s:g} s cannot be: choose 0 or more.")
 
     def steps(self, seed: int, duration_s: float) -> Sequence[Step]:
         """Return the steps, in the order of their times.
@@ -107,7 +109,7 @@ class Mix:
         drawn: list[tuple[Step, ...]] = []
         used_s = 0.0
         for steps in self._drawn(seed, duration_s):
-            used_s += self.quiet_s + _length_s(steps)
+            used_s += self.gap_s + _length_s(steps)
             if used_s > duration_s:
                 break
             drawn.append(steps)
@@ -116,12 +118,12 @@ class Mix:
                 f"{duration_s:g} s is too short for a fault with its quiet time: "
                 f"give at least --duration {math.ceil(used_s)}s."
             )
-        slack_s = duration_s - sum(self.quiet_s + _length_s(steps) for steps in drawn)
+        slack_s = duration_s - sum(self.gap_s + _length_s(steps) for steps in drawn)
         random = Random(f"{seed}/gaps")  # noqa: S311
         delays_s = sorted(random.uniform(0, slack_s) for _ in drawn)
         planned, begin_s = [], 0.0
         for steps, delay_s in zip(drawn, delays_s, strict=True):
-            begin_s += self.quiet_s
+            begin_s += self.gap_s
             at_s = math.floor((begin_s + delay_s) * 10) / 10
             planned += [replace(step, at_s=round(at_s + step.at_s, 2)) for step in steps]
             begin_s += _length_s(steps)

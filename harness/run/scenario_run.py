@@ -74,6 +74,7 @@ def settings_of(scenario: Scenario) -> dict[str, Any]:
         "targets": dealt and [describe(target) for target in dealt.targets],
         "patterns": dealt and [describe(pattern) for pattern in dealt.patterns],
         "hold_s": dealt and dealt.hold_s,
+        "gap_s": dealt and dealt.gap_s,
         "steps": [step_json(step) for step in schedule.script]
         if isinstance(schedule, Script)
         else None,

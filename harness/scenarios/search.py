@@ -89,7 +89,7 @@ def search() -> Scenario:
                 Divided(),
                 Blackout(),
             ),
-            quiet_s=2.0,
+            gap_s=2.0,
             around_clients=True,
         ),
         duration_s=90,

@@ -65,6 +65,7 @@ def invoke(invoke_raw: Invoke) -> Invoke:
         (("run", "--targets", "id"), "The target id needs node_id"),
         (("run", "--targets", "nobody"), "nobody"),
         (("run", "--hold", "20s-2s"), "write the shorter duration first"),
+        (("run", "--faults", "broker_kill", "--gap", "soon"), "soon"),
         (("run", "--faults", "gc_pause(share=0.9"), "is no fault"),
         (("run", "--max-in-flight", "6", "--idempotence", "on"), "at most 5 requests"),
         (("run", "--max-in-flight", "0"), "at least 1"),

@@ -234,7 +234,7 @@ def test_every_setting_sets_a_field_and_says_how_it_is_written() -> None:
 
     assert durations == {
         "delivery_timeout", "duration", "available_within", "seek_every", "quiet", "producer_life",
-        "transaction_timeout", "think_time", "process_time", "churn_every", "lease_margin",
+        "transaction_timeout", "think_time", "process_time", "churn_every", "lease_margin", "gap",
     }  # fmt: skip
     assert pairs == {"feature", "broker_config"}
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)

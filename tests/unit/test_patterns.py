@@ -205,7 +205,7 @@ def test_no_links_are_left_to_cut_between_all_brokers() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_another_kind_comes_in_between_and_changes_no_other_draw(seed: int) -> None:
     def dealt(*faults: Fault) -> list[Step]:
-        mix = Mix(faults=faults, targets=TARGETS, limits_s=(3.0,), quiet_s=1.0)
+        mix = Mix(faults=faults, targets=TARGETS, limits_s=(3.0,), gap_s=1.0)
         return list(mix.steps(seed, 300))
 
     few = [(s.fault, s.target, s.hold_s) for s in dealt(*FAULTS)]

@@ -89,16 +89,28 @@ def test_a_minute_of_the_default_mix_deals_every_fault(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_faults_of_a_mix_never_overlap_and_end_in_time(seed: int) -> None:
-    mix = Mix(faults=(BrokerKill(), Partition()), targets=(LeaderOf("orders"),))
+@pytest.mark.parametrize("gap_s", [0.5, 3.0])
+def test_faults_of_a_mix_never_overlap_and_end_in_time(gap_s: float, seed: int) -> None:
+    mix = Mix(faults=(BrokerKill(), Partition()), targets=(LeaderOf("orders"),), gap_s=gap_s)
 
     steps = mix.steps(seed, 100)
 
     ends = [step.at_s + step.hold_s for step in steps]
     starts = [step.at_s for step in steps]
-    assert starts[0] >= mix.quiet_s - 0.1
-    assert all(end + mix.quiet_s - 0.2 <= start for end, start in zip(ends, starts[1:]))  # noqa: B905
+    assert starts[0] >= mix.gap_s - 0.1
+    assert all(end + mix.gap_s - 0.2 <= start for end, start in zip(ends, starts[1:]))  # noqa: B905
     assert ends[-1] <= 100.1
+
+
+def test_shorter_gaps_leave_time_for_more_faults() -> None:
+    plain = plan(configure("mixed", Overrides(duration_s=300)), 1)
+
+    assert len(plan(configure("mixed", Overrides(duration_s=300, gap_s=0.5)), 1)) > len(plain)
+
+
+def test_a_gap_below_nothing_is_refused() -> None:
+    with pytest.raises(UsageError, match="Gaps of -1 s cannot be"):
+        configure("mixed", Overrides(gap_s=-1))
 
 
 @pytest.mark.parametrize("seed", range(5))
