@@ -185,7 +185,7 @@ def open_folder(session: Session, name: str, asked: Mapping[str, Any]) -> Path:
     store = session.store.resolve()
     if session.resume:
         for folder in sorted(store.glob(name), reverse=True):
-            if (folder / _ASKED).is_file() and asked.items() <= asked_in(folder).items():
+            if has_asked(folder) and asked.items() <= asked_in(folder).items():
                 _remove_leftovers(folder, session)
                 return folder
         raise UsageError(
@@ -202,6 +202,11 @@ def open_folder(session: Session, name: str, asked: Mapping[str, Any]) -> Path:
         ) from error
     write_atomically(folder / _ASKED, canonical_json(asked))
     return folder
+
+
+def has_asked(folder: Path) -> bool:
+    """Tell whether a folder is that of a campaign."""
+    return (folder / _ASKED).is_file()
 
 
 def asked_in(folder: Path) -> dict[str, Any]:

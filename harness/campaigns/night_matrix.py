@@ -86,15 +86,31 @@ class NightMatrix:
         """Return what is asked for as plain JSON."""
         matrix = {
             "common": {name: _plain(value) for name, value in self.common.items()},
-            "choices": {
-                name: [[_plain(choice.value), choice.weight] for choice in choices]
+            # In their order, which decides what is run first, and with which seed.
+            "choices": [
+                [name, [[_plain(choice.value), choice.weight] for choice in choices]]
                 for name, choices in self.choices.items()
-            },
+            ],
             "exclude": [
                 {name: str(value) for name, value in entry.items()} for entry in self.exclude
             ],
         }
         return {"matrix": matrix, "seed": self.seed}
+
+    @classmethod
+    def read(
+        cls, asked: Mapping[str, Any], make: Callable[[Flags, str], Scenario], seed: int | None
+    ) -> "NightMatrix":
+        """Return the night that was asked for, as `asked` tells it."""
+        matrix = asked["matrix"]
+        choices = {
+            name: tuple(Choice(value=value, weight=weight) for value, weight in values)
+            for name, values in matrix["choices"]
+        }
+        return cls(
+            make=make, common=matrix["common"], choices=choices, exclude=tuple(matrix["exclude"]),
+            seed=seed,
+        )  # fmt: skip
 
     def with_seed(self, seed: int) -> "NightMatrix":
         """Return the same night with another seed."""

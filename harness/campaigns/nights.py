@@ -16,6 +16,7 @@ from harness.campaigns.campaign import (
     Cell,
     Session,
     asked_in,
+    has_asked,
     open_folder,
     run_campaign,
     runs_in,
@@ -46,6 +47,8 @@ from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario
 from harness.core.verdict import Verdict
 from verifiers.situations.situation import SITUATIONS
+
+_FOLDER = "*-nightly-{seed}"
 
 
 class Asked(Protocol):
@@ -93,6 +96,12 @@ class Night:
     def asked(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return asdict(self)
+
+    @classmethod
+    def read(cls, asked: Mapping[str, Any], seed: int | None) -> "Night":
+        """Return the night that was asked for, as `asked` tells it."""
+        names = ("kafka", "workload", "client", "duration_s")
+        return cls(**{name: asked[name] for name in names}, seed=seed)
 
     def reject(self) -> None:
         """Reject it if the workload can be run under no contract.
@@ -306,6 +315,12 @@ def title(settings: Mapping[str, Any]) -> str:
     return f"{kinds} {contract} seed={settings['seed']}{which(settings.get(AGAIN))}"
 
 
+def last_asked(store: Path) -> dict[str, Any] | None:
+    """Return what the last night of a store was asked for; None if there is none."""
+    folders = sorted(store.glob(_FOLDER.format(seed="*")), reverse=True)
+    return next((asked_in(each) for each in folders if has_asked(each)), None)
+
+
 def spend_night(
     night: Asked,
     session: Session,
@@ -331,7 +346,7 @@ def spend_night(
     asked: dict[str, Any] = {"schema": SCHEMA, **night.asked()}
     if night.seed is None:
         del asked["seed"]
-    folder = open_folder(session, f"*-nightly-{asked.get('seed', '*')}", asked)
+    folder = open_folder(session, _FOLDER.format(seed=asked.get("seed", "*")), asked)
     seed = int(asked_in(folder)["seed"])
     earlier = runs_in(folder)
     begin = time.monotonic()

@@ -1,7 +1,8 @@
 """The command `kafka-chaos nightly`: runs until a budget of time is spent, one summary."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -28,6 +29,7 @@ from harness.core.run_dir import SCHEMA
 
 if TYPE_CHECKING:
     from harness.campaigns.night_matrix import NightMatrix
+    from harness.campaigns.nights import Asked
 
 
 def nightly(
@@ -67,7 +69,7 @@ def nightly(
     as_json: Json = False,
 ) -> None:
     """Run contracts, or a matrix of your own, until the budget is spent; the control first."""
-    from harness.campaigns.nights import Asked, Night, spend_night
+    from harness.campaigns.nights import Asked, Night, last_asked, spend_night
     from harness.cli.known_file import known_findings
     from harness.cli.on_finish import command_of, give
 
@@ -76,14 +78,17 @@ def nightly(
     # Without a seed any night of this kind goes on.
     seed = new_seed() if seed is None and not resume else seed
     night: Asked
-    if file is None:
+    given = {"kafka": kafka, "workload": workload, "client": client, "duration": duration}
+    beside = _beside(context, given)
+    if file is not None:
+        night = _night_of(file, beside, given, seed)
+    elif resume and not beside and (asked := last_asked(store)):
+        night = _night_again(asked, seed)
+    else:
         duration_s = None if duration is None else parse_duration_s(duration)
         night = Night(
             kafka=kafka, workload=workload, client=client, duration_s=duration_s, seed=seed
         )
-    else:
-        given = {"kafka": kafka, "workload": workload, "client": client, "duration": duration}
-        night = _night_of(file, context, given, seed)
     with campaign_session(store=store, resume=resume, master=master, budget=budget) as session:
         try:
             summary = spend_night(night, session, known=findings, keeps_all=keep == "all")
@@ -99,7 +104,28 @@ def nightly(
     end(session, summary.document(), summary.verdict.exit_code, as_json=as_json)
 
 
-def _night_of(file: Path, context: typer.Context, given: Flags, seed: int | None) -> "NightMatrix":
+def _beside(context: typer.Context, given: Flags) -> list[str]:
+    """Return the flags that stand on the command line, or in the environment."""
+    sources = {name: context.get_parameter_source(name) for name in given}
+    return [
+        f"--{name}"
+        for name, source in sources.items()
+        if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+    ]
+
+
+def _night_again(asked: Mapping[str, Any], seed: int | None) -> "Asked":
+    """Return the night that was asked for before."""
+    from harness.campaigns.night_matrix import NightMatrix
+    from harness.campaigns.nights import Night
+    from harness.cli.settings import scenario_of
+
+    if "matrix" not in asked:
+        return Night.read(asked, seed)
+    return NightMatrix.read(asked, lambda flags, topic: scenario_of(flags, topic=topic), seed)
+
+
+def _night_of(file: Path, beside: list[str], given: Flags, seed: int | None) -> "NightMatrix":
     """Return the night of a file, below which settings of pyproject.toml count.
 
     Raises:
@@ -107,12 +133,6 @@ def _night_of(file: Path, context: typer.Context, given: Flags, seed: int | None
     """
     from harness.cli.night_file import read_night
 
-    sources = {name: context.get_parameter_source(name) for name in given}
-    beside = [
-        f"--{name}"
-        for name, source in sources.items()
-        if source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
-    ]
     if beside:
         raise UsageError(f"{file} says what is run: leave out {', '.join(beside)}.")
     below = {name: value for name, value in given.items() if value is not None}

@@ -19,6 +19,7 @@ from harness.campaigns.scenario_result import ScenarioResult
 from harness.cli import main as cli
 from harness.cli.night_file import TEMPLATE, read_night
 from harness.core.errors import UsageError
+from harness.core.run_dir import canonical_json
 from harness.core.verdict import Verdict
 from harness.run.runner import Runner
 from harness.run.scenario_run import ScenarioRun, settings_of
@@ -140,6 +141,18 @@ def test_what_holds_for_every_run_is_in_every_run_and_in_the_control(
 def test_one_seed_gives_one_night(read: Callable[..., NightMatrix]) -> None:
     assert drawn(read(), 20) == drawn(read(), 20)
     assert drawn(read(), 20) != drawn(read(seed=8), 20)
+
+
+def test_a_night_is_the_same_after_it_was_written_and_read(
+    read: Callable[..., NightMatrix],
+) -> None:
+    night = read()
+    asked = json.loads(canonical_json(night.asked()))
+
+    again = NightMatrix.read(asked, night.make, seed=7)
+
+    assert again.asked() == night.asked()
+    assert drawn(again, 20) == drawn(night, 20)
 
 
 def test_a_run_is_repeated_from_the_settings_in_its_folder(
@@ -280,6 +293,32 @@ def test_nightly_runs_the_matrix_of_a_file(
     assert [runner.run.cluster.kafka for runner in machine.runners[:3]] == [
         "4.3.1", "3.9.1", "4.3.1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [("mine.yaml",), ("--kafka", "3.9.1")])
+def test_resume_alone_goes_on_with_the_last_night_whatever_it_was(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: Machine, first: tuple[str, ...]
+) -> None:
+    def ends_after(runs: int) -> Callable[[Runner], None]:
+        def ends(runner: Runner) -> None:
+            if len(machine.runners) > runs:
+                runner.stop.set()
+
+        return ends
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(SMALL)
+    machine.during = ends_after(2)
+    invoke(monkeypatch, "nightly", *first, "--seed", "7")
+    machine.during = ends_after(5)
+
+    invoke(monkeypatch, "nightly", "--resume")
+
+    # The third was cut short, so it is run again.
+    *_, cut, again, fourth, _ = (runner.seed for runner in machine.runners)
+    assert cut == again != fourth
+    (folder,) = Path("runs").glob("*-nightly-7")
+    assert len((folder / "runs.jsonl").read_text().splitlines()) == 4
 
 
 def test_a_flag_beside_a_file_that_says_it_is_refused(
