@@ -4,7 +4,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -14,7 +13,7 @@ from harness.core.run_dir import RunDir
 from verifiers.report.fields import Json
 from verifiers.report.model import FaultRecord, LogLine, Partition
 from verifiers.report.units import visible
-from verifiers.run_folder.broker_logs import broker_logs
+from verifiers.run_folder.broker_logs import broker_logs, in_utc, logged_ms
 
 _MOST = 14
 """Kinds of lines around one fault."""
@@ -56,8 +55,8 @@ def around(
         return {}
 
     def stamp(at_s: float) -> str:
-        when = datetime.fromtimestamp((origin_ns + at_s * 1e9 + ahead_ns) / 1e9, tz=UTC)
-        return when.strftime("[%Y-%m-%d %H:%M:%S,%f")[:_STAMP]
+        at_ms = round((origin_ns + at_s * 1e9 + ahead_ns) / 1e6)
+        return f"[{in_utc(at_ms).replace('.', ',')}"
 
     windows = [(stamp(s - _BEFORE_S), stamp(s + _AFTER_S), fault_id) for fault_id, s in moments]
     names = re.compile(
@@ -66,11 +65,10 @@ def around(
     found: dict[str, list[tuple[int, LogLine]]] = {}
     for node, path in broker_logs(RunDir(run_dir)):
         for line, inside in _within(path, windows):
-            rank = _rank(line, names)
-            if rank is None:
+            rank, at_ms = _rank(line, names), logged_ms(line)
+            if rank is None or at_ms is None:
                 continue
-            when = datetime.fromisoformat(f"{line[1:_STAMP].replace(',', '.')}+00:00")
-            at_s = (when.timestamp() * 1e9 - ahead_ns - origin_ns) / 1e9
+            at_s = (at_ms * 1e6 - ahead_ns - origin_ns) / 1e9
             told = rank, LogLine(at_s=at_s, node=node, text=line[_STAMP + 2 :])
             for fault_id in inside:
                 found.setdefault(fault_id, []).append(told)
