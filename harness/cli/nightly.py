@@ -115,14 +115,24 @@ def _beside(context: typer.Context, given: Flags) -> list[str]:
 
 
 def _night_again(asked: Mapping[str, Any], seed: int | None) -> "Asked":
-    """Return the night that was asked for before."""
+    """Return the night that was asked for before.
+
+    Raises:
+        UsageError: what was asked is damaged, or was written by another version.
+    """
     from harness.campaigns.night_matrix import NightMatrix
     from harness.campaigns.nights import Night
     from harness.cli.settings import scenario_of
 
-    if "matrix" not in asked:
-        return Night.read(asked, seed)
-    return NightMatrix.read(asked, lambda flags, topic: scenario_of(flags, topic=topic), seed)
+    try:
+        if "matrix" not in asked:
+            return Night.read(asked, seed)
+        return NightMatrix.read(asked, lambda flags, topic: scenario_of(flags, topic=topic), seed)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"What the last night was asked for cannot be read ({error!r}): give its file, or its "
+            "flags, with --resume."
+        ) from error
 
 
 def _night_of(file: Path, beside: list[str], given: Flags, seed: int | None) -> "NightMatrix":
