@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from markupsafe import Markup
 
+from harness.campaigns.known import KnownFindings
 from harness.campaigns.pages import render
 from harness.campaigns.scenario_result import ScenarioResult
 from harness.campaigns.sides import Side, kind_of
@@ -154,6 +155,7 @@ class AnomalyRow:
         id: of a finding, its fingerprint's; of what is permitted, the anomaly.
         text: the finding in a line.
         forbidden: whether it is a finding.
+        known: whether it is a finding that is known on every version of B that shows it.
         a: in how many runs of side A, of those that are like runs which show it.
         b: the same of side B.
     """
@@ -161,6 +163,7 @@ class AnomalyRow:
     id: str
     text: str
     forbidden: bool
+    known: bool = False
     a: Share
     b: Share
 
@@ -179,10 +182,8 @@ class AnomalyRow:
         shown_by: str = self.shown_by
         if shown_by != "both":
             shown_by = f"{shown_by[:-1]}{a if shown_by.endswith('A') else b}"
-        return [
-            text, str(self.a), str(self.b),
-            f"FORBIDDEN, {shown_by}" if self.forbidden else "permitted",
-        ]  # fmt: skip
+        ruling = f"{'known' if self.known else 'FORBIDDEN'}, {shown_by}"
+        return [text, str(self.a), str(self.b), ruling if self.forbidden else "permitted"]
 
     def document(self) -> dict[str, Any]:
         """Return it as a JSON object."""
@@ -247,7 +248,10 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict:
-        """INVALID if B shows something forbidden that A does not; UNKNOWN if that is not known."""
+        """INVALID if B shows something forbidden that A does not; UNKNOWN if that cannot be told.
+
+        Findings that are known do not count.
+        """
         if self._shown("only B"):
             return Verdict.INVALID
         return Verdict.UNKNOWN if self.doubt else Verdict.VALID
@@ -267,10 +271,12 @@ class Comparison:
             parts.append(f"both show {_found(both)}")
         if gone := self._shown("only A"):
             parts.append(f"{a} alone shows {_found(gone)}")
+        if known := [row for row in self.findings if row.known]:
+            parts.append(f"{b} shows {_found(known)}, known already")
         return "; ".join([*parts, *self._differences()]) + "."
 
     def _shown(self, shown_by: Shown) -> list[AnomalyRow]:
-        return [row for row in self.findings if row.shown_by == shown_by]
+        return [row for row in self.findings if row.shown_by == shown_by and not row.known]
 
     def _differences(self) -> list[str]:
         differences = [
@@ -327,11 +333,16 @@ class Comparison:
         }
 
 
-def compare(a: Side, b: Side) -> Comparison:
+def compare(a: Side, b: Side, known: KnownFindings | None = None) -> Comparison:
     """Return two sides side by side.
 
     If some version was run on both sides, its runs alone are compared with each other; else the
     version is what the sides differ in.
+
+    Args:
+        a: what B is compared with.
+        b: what the question is about.
+        known: the findings that are known; None: none is.
     """
     of = partial(kind_of, with_version=bool(set(a.kafka) & set(b.kafka)))
     made_a, made_b = ({of(run) for run in side.compared if run.run} for side in (a, b))
@@ -344,7 +355,7 @@ def compare(a: Side, b: Side) -> Comparison:
         left_out=tuple([*_left_out(a, b, of), *_left_out(b, a, of)]),
         like=tuple(run for run in b.compared if of(run) in tried),
         quantities=tuple(_quantity_row(quantity, a, b, of) for quantity in QUANTITIES),
-        findings=tuple(_findings(a, b, of, shared=judged)),
+        findings=tuple(_findings(a, b, of, shared=judged, known=known or KnownFindings())),
         permitted=tuple(_permitted(a, b, of, shared=judged)),
     )
 
@@ -381,15 +392,22 @@ def _values(quantity: Quantity, side: Side, of: KindOf) -> Values:
     return values
 
 
-def _findings(a: Side, b: Side, of: KindOf, *, shared: Collection[str]) -> list[AnomalyRow]:
+def _findings(
+    a: Side, b: Side, of: KindOf, *, shared: Collection[str], known: KnownFindings
+) -> list[AnomalyRow]:
     runs = (*a.judged, *b.judged)
-    shown = {each.id: each.text for run in runs for each in run.fingerprints}
     rows = []
-    for id_, text in shown.items():
-        showing = [run for run in runs if any(each.id == id_ for each in run.fingerprints)]
+    for shown in dict.fromkeys(each for run in runs for each in run.fingerprints):
+        showing = [run for run in runs if shown in run.fingerprints]
         kinds = {of(run) for run in showing}
         share_a, share_b = _shares(a, b, of, showing, kinds & set(shared) or kinds)
-        rows.append(AnomalyRow(id=id_, text=text, forbidden=True, a=share_a, b=share_b))
+        in_b = [run for run in b.judged if shown in run.fingerprints]
+        is_known = bool(in_b) and all(known.of(shown, kafka=run.kafka) for run in in_b)
+        rows.append(
+            AnomalyRow(
+                id=shown.id, text=shown.text, forbidden=True, known=is_known, a=share_a, b=share_b
+            )
+        )
     return sorted(rows, key=lambda row: (get_args(Shown).index(row.shown_by), row.id))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import console
-from harness.cli.options import DEFAULT_STORE, Json, Store
+from harness.cli.options import DEFAULT_STORE, Json, KnownFile, Store
 from harness.core.run_dir import canonical_json
 
 _NAMED = (
@@ -29,6 +29,7 @@ def compare(
     a: SideName,
     b: OtherName,
     store: Store = DEFAULT_STORE,
+    known: KnownFile = None,
     page: Page = None,
     as_json: Json = False,
 ) -> None:
@@ -38,8 +39,10 @@ def compare(
     """
     from harness.campaigns.comparison import compare as compare_sides
     from harness.campaigns.sides import read_side
+    from harness.cli.known_file import known_findings
 
-    comparison = compare_sides(read_side(a, store), read_side(b, store))
+    findings = known_findings(known)
+    comparison = compare_sides(read_side(a, store), read_side(b, store), findings)
     names = [comparison.a.name, comparison.b.name]
     console.print_table(["", *names], comparison.about())
     console.say("")

@@ -14,6 +14,7 @@ from harness.campaigns.comparison import Comparison, QuantityRow, compare
 from harness.campaigns.conduct import RunResult
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.fingerprint import Fingerprint
+from harness.campaigns.known import Known, KnownFindings
 from harness.campaigns.measured import Measured
 from harness.campaigns.night_log import NightLog
 from harness.campaigns.repetitions import AGAIN
@@ -122,6 +123,24 @@ def test_one_finding_on_both_sides_does_not_hide_another_on_b() -> None:
     assert [(row.id, row.shown_by) for row in found.findings] == [
         (OTHER.id, "only B"), (LOSS.id, "both"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("versions", "verdict", "ruling"),
+    [((">=4.3",), Verdict.VALID, "known"), (("3.9",), Verdict.INVALID, "FORBIDDEN")],
+)
+def test_what_is_known_of_the_versions_of_b_does_not_speak_against_it(
+    versions: tuple[str, ...], verdict: Verdict, ruling: str
+) -> None:
+    entry = Known(fingerprint=LOSS.id, why="It is.", versions=versions)
+
+    compared = compare(
+        old(*clean(6)), new(*clean(5), ran(LOSS, seed=9)), KnownFindings(entries=(entry,))
+    )
+
+    assert compared.verdict is verdict
+    assert f"4.3.1 shows 1 finding ({LOSS.id})" in compared.answer
+    assert compared.anomalies()[0][-1] == f"{ruling}, only 4.3.1"
 
 
 @pytest.mark.parametrize("change", [{"contract": ONE}, {"workload": "transactional"}], ids=str)
