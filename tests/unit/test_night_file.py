@@ -53,6 +53,16 @@ def drawn(night: NightMatrix, count: int) -> list[dict[str, Any]]:
     return [dict(cell.settings) for cell in islice(night.cells(), count)]
 
 
+def end_after(machine: Machine, runs: int) -> None:
+    """Stop the next one when so many runs have been made."""
+
+    def stop(runner: Runner) -> None:
+        if len(machine.runners) > runs:
+            runner.stop.set()
+
+    machine.during = stop
+
+
 # -- what is run -----------------------------------------------------------------------------------
 
 
@@ -193,16 +203,9 @@ def test_a_night_in_which_nothing_can_be_run_is_refused(
 def test_a_night_of_a_file_goes_on_with_its_seeds_and_no_other_does(
     machine: Machine, tmp_path: Path, read: Callable[..., NightMatrix]
 ) -> None:
-    def ends_after(count: int) -> Callable[[Runner], None]:
-        def during(runner: Runner) -> None:
-            if len(machine.runners) > count:
-                runner.stop.set()
-
-        return during
-
-    machine.during = ends_after(2)
+    end_after(machine, 2)
     spend_night(read(), Session(store=tmp_path))
-    machine.during = ends_after(5)
+    end_after(machine, 5)
 
     summary = spend_night(read(seed=None), Session(store=tmp_path, resume=True))
 
@@ -280,11 +283,7 @@ def test_init_writes_a_file_that_nightly_takes_and_never_overwrites_one(
 def test_nightly_runs_the_matrix_of_a_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: Machine
 ) -> None:
-    def ends(runner: Runner) -> None:
-        if len(machine.runners) > 3:
-            runner.stop.set()
-
-    machine.during = ends
+    end_after(machine, 3)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(SMALL)
 
@@ -299,18 +298,11 @@ def test_nightly_runs_the_matrix_of_a_file(
 def test_resume_alone_goes_on_with_the_last_night_whatever_it_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: Machine, first: tuple[str, ...]
 ) -> None:
-    def ends_after(runs: int) -> Callable[[Runner], None]:
-        def ends(runner: Runner) -> None:
-            if len(machine.runners) > runs:
-                runner.stop.set()
-
-        return ends
-
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text(SMALL)
-    machine.during = ends_after(2)
+    end_after(machine, 2)
     invoke(monkeypatch, "nightly", *first, "--seed", "7")
-    machine.during = ends_after(5)
+    end_after(machine, 5)
 
     invoke(monkeypatch, "nightly", "--resume")
 
