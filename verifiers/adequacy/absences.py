@@ -66,6 +66,9 @@ def _watermarks(evidence: Evidence) -> Absence:
 def _ceilings(evidence: Evidence) -> Absence:
     if why := unbound(evidence.run):
         return Absence(why)
+    if evidence.replicas.reasons:
+        # They make the run UNKNOWN by themselves.
+        return Absence("where leader epochs begin is not known: not all replicas were compared")
     return _old(evidence) or Absence(
         "no high watermark could be held against a leader's epoch", is_missing=True
     )
