@@ -13,7 +13,13 @@ from harness.campaigns.trials import Finding, Tally, Trials, still_missed, write
 from harness.core.errors import UsageError
 from harness.core.run_dir import SCHEMA
 from harness.core.scenario import Scenario
-from harness.core.version import FIRST_KRAFT, FIRST_WITHOUT_ZOOKEEPER, numbers
+from harness.core.version import (
+    FIRST_KRAFT,
+    FIRST_WITH_LARGE_SEGMENTS,
+    FIRST_WITHOUT_ZOOKEEPER,
+    SMALLEST_SEGMENT,
+    numbers,
+)
 
 MISSED = 0.05
 """How likely a release that has the finding may be told to be without it."""
@@ -21,6 +27,7 @@ MOST = 12
 """So many runs a release at most, however rare the finding is."""
 _OF_A_RELEASE = ("inter.broker.protocol.version", "log.message.format.version")
 """Properties whose value names a release: another one may not know it."""
+_SEGMENT = "log.segment.bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +53,7 @@ class Bisect:
         scenario: of the run.
         seed: of the run.
         finding: what is looked for.
-        releases: all between the two that were named, and these, the oldest first.
+        releases: all that there are, the oldest first.
         bad: the one that shows the finding.
         good: the one that does not.
     """
@@ -75,6 +82,8 @@ class Bisect:
                 )
         if self.bad == self.good:
             raise UsageError(f"{self.bad} cannot be good and bad: name two releases.")
+        oldest, newest = sorted(map(self.releases.index, (self.bad, self.good)))
+        self.scenario = for_all(self.scenario, self.releases[oldest : newest + 1])
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield runs: of the bad release, of the good one, then of those halfway between."""
@@ -173,6 +182,19 @@ class Bisect:
     def is_answered(self) -> bool:
         """Whether two neighbouring releases were told apart."""
         return bool(self.shows(self.bad)) and self.is_without(self.good) and not self.between
+
+
+def for_all(scenario: Scenario, releases: Sequence[str]) -> Scenario:
+    """Return an experiment whose broker properties all of these releases take.
+
+    Releases are to differ in nothing else, so where one of them has a bound, all are given it.
+    """
+    if all(numbers(kafka) < FIRST_WITH_LARGE_SEGMENTS for kafka in releases):
+        return scenario
+    config = dict(scenario.cluster.config)
+    if _SEGMENT in config:
+        config[_SEGMENT] = str(max(int(config[_SEGMENT]), SMALLEST_SEGMENT))
+    return replace(scenario, cluster=replace(scenario.cluster, config=tuple(config.items())))
 
 
 def on_release(scenario: Scenario, kafka: str) -> Scenario:

@@ -7,12 +7,16 @@ from random import Random
 from typing import Any
 
 from harness.core.contract import Contract
-from harness.core.version import FIRST_IDEMPOTENCE, FIRST_KRAFT, numbers
+from harness.core.version import (
+    FIRST_IDEMPOTENCE,
+    FIRST_KRAFT,
+    FIRST_WITH_LARGE_SEGMENTS,
+    SMALLEST_SEGMENT,
+    numbers,
+)
 
 Flags = Mapping[str, Any]
-_FIRST_WITH_LARGE_SEGMENTS = (4, 0)
-"""KIP-1030 raised the smallest segment to 1 MiB."""
-_SMALL = ("16384", "65536", "1048576")
+_SMALL = ("16384", "65536", str(SMALLEST_SEGMENT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,7 @@ def _of(*values: Any) -> Callable[[tuple[int, ...]], Sequence[Any]]:  # noqa: AN
 
 
 def _segment_bytes(version: tuple[int, ...]) -> Sequence[str]:
-    return _SMALL[-1:] if version >= _FIRST_WITH_LARGE_SEGMENTS else _SMALL
+    return _SMALL[-1:] if version >= FIRST_WITH_LARGE_SEGMENTS else _SMALL
 
 
 CLUSTERS: tuple[Draw, ...] = (

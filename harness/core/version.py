@@ -22,6 +22,10 @@ FIRST_KRAFT = (3, 3)
 FIRST_FEATURE_FLAGS = (3, 9)
 """The storage formatter takes --feature (KIP-1022)."""
 FIRST_WITHOUT_ZOOKEEPER = (4,)
+FIRST_WITH_LARGE_SEGMENTS = (4,)
+"""No segment may be smaller than SMALLEST_SEGMENT (KIP-1030)."""
+SMALLEST_SEGMENT = 1 << 20
+"""Bytes."""
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from harness.core.fault import describe
 from harness.core.scenario import Scenario, Step
 from harness.core.verdict import Verdict
 from harness.run.nemesis import plan
+from harness.run.scenario_run import ScenarioRun
 
 LOST = Finding(anomaly="lost-write", kinds=frozenset({"unexplained"}))
 SHOWN = (Fingerprint(anomaly="lost-write", kind="unexplained"),)
@@ -283,8 +284,10 @@ def test_every_step_of_drawn_plans_is_written_as_it_is_read() -> None:
 RELEASES = ("0.10.2.2", "0.11.0.0", "0.11.0.1", "0.11.0.2", "0.11.0.3", "1.0.0", "1.1.1", "2.0.1")
 
 
-def bisect(bad: str, good: str, releases: tuple[str, ...] = RELEASES) -> Bisect:
-    of = scenario(kafka=bad)
+def bisect(
+    bad: str, good: str, releases: tuple[str, ...] = RELEASES, of: Scenario | None = None
+) -> Bisect:
+    of = of or scenario(kafka=bad)
     return Bisect(scenario=of, seed=7, finding=LOST, releases=releases, bad=bad, good=good)
 
 
@@ -383,6 +386,21 @@ def test_another_release_gets_what_it_can_do() -> None:
     assert "inter.broker.protocol.version" not in dict(on.cluster.config)
     with pytest.raises(UsageError, match="idempotent"):
         on_release(replace(of, contract=replace(of.contract, idempotence=True)), "0.10.2.2")
+
+
+@pytest.mark.parametrize(
+    ("good", "size"),
+    [("3.9.1", "65536"), ("4.1.0", "1048576")],
+)
+def test_all_releases_are_given_a_property_that_each_of_them_takes(good: str, size: str) -> None:
+    of = scenario(broker_config=["log.segment.bytes=65536", "log.roll.ms=500"])
+
+    bisected = bisect("3.8.1", good, ("3.8.1", "3.9.1", "4.0.0", "4.1.0"), of)
+
+    cell = next(iter(bisected.cells()))
+    assert isinstance(cell.run, ScenarioRun)
+    config = dict(cell.run.scenario.cluster.config)
+    assert (config["log.segment.bytes"], config["log.roll.ms"]) == (size, "500")
 
 
 @pytest.mark.parametrize(
