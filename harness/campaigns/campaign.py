@@ -184,8 +184,8 @@ def open_folder(session: Session, name: str, asked: Mapping[str, Any]) -> Path:
     """
     store = session.store.resolve()
     if session.resume:
-        for folder in sorted(store.glob(name), reverse=True):
-            if has_asked(folder) and asked.items() <= asked_in(folder).items():
+        for folder in campaigns_in(store, name):
+            if asked.items() <= asked_in(folder).items():
                 _remove_leftovers(folder, session)
                 return folder
         raise UsageError(
@@ -204,9 +204,10 @@ def open_folder(session: Session, name: str, asked: Mapping[str, Any]) -> Path:
     return folder
 
 
-def has_asked(folder: Path) -> bool:
-    """Tell whether a folder is that of a campaign."""
-    return (folder / _ASKED).is_file()
+def campaigns_in(store: Path, name: str) -> list[Path]:
+    """Return the folders of campaigns whose name is like a pattern, the newest first."""
+    folders = sorted(store.glob(name), reverse=True)
+    return [folder for folder in folders if (folder / _ASKED).is_file()]
 
 
 def asked_in(folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from harness.campaigns.campaign import (
     Cell,
     Session,
     asked_in,
-    has_asked,
+    campaigns_in,
     open_folder,
     run_campaign,
     runs_in,
@@ -317,8 +317,7 @@ def title(settings: Mapping[str, Any]) -> str:
 
 def last_asked(store: Path) -> dict[str, Any] | None:
     """Return what the last night of a store was asked for; None if there is none."""
-    folders = sorted(store.glob(_FOLDER.format(seed="*")), reverse=True)
-    return next((asked_in(each) for each in folders if has_asked(each)), None)
+    return next(map(asked_in, campaigns_in(store, _FOLDER.format(seed="*"))), None)
 
 
 def spend_night(

@@ -52,7 +52,7 @@ def read_night(path: Path, *, below: Flags, seed: int | None) -> NightMatrix:
     reject(path, [*mistakes, *wrong])
     settings = {name: value for name, value in below.items() if name not in choices}
     return NightMatrix(
-        make=lambda flags, topic: scenario_of(flags, topic=topic),
+        make=scenario_of,
         common={**settings, **common},
         choices=choices,
         exclude=exclude,

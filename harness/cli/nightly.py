@@ -127,7 +127,7 @@ def _night_again(asked: Mapping[str, Any], seed: int | None) -> "Asked":
     try:
         if "matrix" not in asked:
             return Night.read(asked, seed)
-        return NightMatrix.read(asked, lambda flags, topic: scenario_of(flags, topic=topic), seed)
+        return NightMatrix.read(asked, scenario_of, seed)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"What the last night was asked for cannot be read ({error!r}): give its file, or its "

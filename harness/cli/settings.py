@@ -357,7 +357,7 @@ def flags_of(scenario: Scenario) -> dict[str, Any]:
     return flags
 
 
-def scenario_of(flags: Flags, *, topic: str | None = None) -> Scenario:
+def scenario_of(flags: Flags, topic: str | None = None) -> Scenario:
     """Return the scenario that the flags describe, the default one if they name none.
 
     Args:

@@ -24,6 +24,7 @@ from verifiers.replicas.cuts import Cut, cuts_by_faults
 from verifiers.run_folder.folder import RunInput, TopicPartition, partition_name, read_run
 from verifiers.run_folder.schema import HISTORY_SCHEMAS
 from verifiers.run_folder.sealed import read_sealed
+from verifiers.timeline.frames import read_rows
 from verifiers.timeline.partition_states import Timeline, read_timeline
 
 Numbers = npt.NDArray[np.int64]
@@ -281,6 +282,11 @@ class RunContents:
     def replicas(self) -> tuple[Replica, ...]:
         """The replicas whose logs were copied."""
         return read_copied(self.folder, self.run.meta).replicas
+
+    @cached_property
+    def timeline_rows(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The rows of the timeline's frames, by the name of the frame."""
+        return read_rows(self.run, self.replicas).rows
 
     def name_within(self, file: Path) -> str:
         """Return the path of a file within the run's folder."""

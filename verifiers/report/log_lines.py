@@ -65,8 +65,7 @@ def around(
     found: dict[str, list[tuple[int, LogLine]]] = {}
     for node, path in broker_logs(RunDir(run_dir)):
         for line, inside in _within(path, windows):
-            rank, at_ms = _rank(line, names), logged_ms(line)
-            if rank is None or at_ms is None:
+            if (rank := _rank(line, names)) is None or (at_ms := logged_ms(line)) is None:
                 continue
             at_s = (at_ms * 1e6 - ahead_ns - origin_ns) / 1e9
             told = rank, LogLine(at_s=at_s, node=node, text=line[_STAMP + 2 :])

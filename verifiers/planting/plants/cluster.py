@@ -15,7 +15,6 @@ from verifiers.replicas.segments import V2_HEADER
 from verifiers.run_folder.folder import partition_name
 from verifiers.run_folder.journal import fault_spans
 from verifiers.timeline.elections import read_elections
-from verifiers.timeline.frames import read_rows
 from verifiers.timeline.recovery import CAUGHT_UP_S
 
 _ABORTED = 134
@@ -129,7 +128,7 @@ def claimed_twice(copy: RunCopy) -> Planted:
 def marker_of_another(copy: RunCopy) -> Planted:
     """Give the last marker of a transaction to another producer, on all disks."""
     contents = copy.contents
-    rows = read_rows(contents.run, contents.replicas).rows
+    rows = contents.timeline_rows
     if not rows["coordinators"]:
         raise NothingToPlant("what the transaction coordinators know was not copied")
     ended = {row["producer_id"] for row in rows["transactional_ids"] if row["state"] in _ENDED}

@@ -13,7 +13,7 @@ from verifiers.planting.plant import Planted, offence_at, offence_of, plant, pla
 from verifiers.planting.run_contents import NONE, Flags, NothingToPlant, RunContents, first_of
 from verifiers.planting.run_copy import RunCopy
 from verifiers.run_folder.folder import TopicPartition, partition_name
-from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load, read_rows
+from verifiers.timeline.frames import MONOTONE_SINCE, asking_all, load
 from verifiers.timeline.partition_states import PartitionState
 from verifiers.timeline.windows import demands, high_watermarks
 
@@ -47,7 +47,7 @@ def read_beyond_hw(copy: RunCopy) -> Planted:
     plain = by_key(contents.plain, attrgetter("topic_partition"))
     beyond = (
         (record, bound)
-        for bound in read_rows(contents.run, contents.replicas).rows["ceilings"]
+        for bound in contents.timeline_rows["ceilings"]
         for record in plain.get((bound["topic"], bound["partition"]), ())
         if record.offset >= max(bound["high_watermark"], bound["epoch_start"])
         and not contents.has_any(("read-beyond-hw",), record.topic_partition)
