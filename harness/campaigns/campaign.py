@@ -27,7 +27,14 @@ from harness.core.errors import (
     UsageError,
 )
 from harness.core.progress import Progress
-from harness.core.run_dir import Journal, RunDir, canonical_json, read_lines, write_atomically
+from harness.core.run_dir import (
+    Journal,
+    RunDir,
+    canonical_json,
+    read_lines,
+    read_object,
+    write_atomically,
+)
 from harness.core.wait import StopOf, pause
 from harness.run.context import Run
 from harness.run.runner import KeepCluster, Runner
@@ -211,9 +218,12 @@ def campaigns_in(store: Path, name: str) -> list[Path]:
 
 
 def asked_in(folder: Path) -> dict[str, Any]:
-    """Return what the campaign of a folder was asked for."""
-    document: dict[str, Any] = json.loads((folder / _ASKED).read_text(encoding="utf-8"))
-    return document
+    """Return what the campaign of a folder was asked for.
+
+    Raises:
+        HistoryUnreadable: that is no JSON object.
+    """
+    return read_object(folder / _ASKED)
 
 
 def runs_in(folder: Path) -> frozenset[str]:

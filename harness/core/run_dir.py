@@ -135,20 +135,28 @@ class RunDir:
         Raises:
             HistoryUnreadable: it is missing, or is not JSON.
         """
-        path = self.path / name
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise HistoryUnreadable(
-                f"{path} cannot be read as JSON ({error}): restore it, or run again."
-            ) from error
-        if not isinstance(document, dict):
-            raise HistoryUnreadable(f"{path} holds no JSON object: restore it, or run again.")
-        return document
+        return read_object(self.path / name)
 
     def lines(self, name: str) -> Iterator[dict[str, Any]]:
         """Yield the objects of one of its JSON-lines files, as `read_lines` does."""
         return read_lines(self.path / name)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises:
+        HistoryUnreadable: it is missing, or holds no JSON object.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise HistoryUnreadable(
+            f"{path} cannot be read as JSON ({error}): restore it, or run again."
+        ) from error
+    if not isinstance(document, dict):
+        raise HistoryUnreadable(f"{path} holds no JSON object: restore it, or run again.")
+    return document
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

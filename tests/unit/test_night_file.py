@@ -313,16 +313,29 @@ def test_resume_alone_goes_on_with_the_last_night_whatever_it_was(
     assert len((folder / "runs.jsonl").read_text().splitlines()) == 4
 
 
-def test_a_last_night_that_cannot_be_read_is_to_be_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("asked", "ends", "said"),
+    [
+        ('{"matrix": {"choices": {"acks": []}}, "seed": 7}', 2, "give its file"),
+        ('{"matrix": {"cho', 3, "matrix.json cannot be read as JSON"),
+        ("[7]", 3, "matrix.json holds no JSON object"),
+    ],
+)
+def test_a_last_night_that_cannot_be_read_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    asked: str,
+    ends: int,
+    said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "runs" / "20261126T220000-nightly-7"
     folder.mkdir(parents=True)
-    (folder / "matrix.json").write_text('{"matrix": {"choices": {"acks": []}}, "seed": 7}')
+    (folder / "matrix.json").write_text(asked)
 
-    assert invoke(monkeypatch, "nightly", "--resume") == 2
-    assert "give its file" in " ".join(capfd.readouterr().err.split())
+    assert invoke(monkeypatch, "nightly", "--resume") == ends
+    assert said in " ".join(capfd.readouterr().err.split())
 
 
 def test_a_flag_beside_a_file_that_says_it_is_refused(
