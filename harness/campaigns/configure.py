@@ -31,6 +31,10 @@ DEFAULT_SCENARIO = "mixed"
 _TOPIC_OF_OURS = "kafka-chaos-orders"
 
 
+DEALS = ("faults", "targets", "patterns", "hold", "gap")
+"""Settings of schedules that are drawn, as flags have them; steps take their place."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
     """What a caller changes in a scenario; None leaves it as the scenario has it.
@@ -140,7 +144,7 @@ def _dealt(
         UsageError: the schedule is not dealt, or there is no such fault or target.
     """
     if overrides.steps is not None:
-        return Script(script=tuple(parse_step(step, topic=topic) for step in overrides.steps))
+        schedule = Script(script=tuple(parse_step(step, topic=topic) for step in overrides.steps))
     asked: dict[str, Any] = {}
     if overrides.faults is not None:
         asked["faults"] = tuple(parse_fault(kind) for kind in overrides.faults)
@@ -157,8 +161,8 @@ def _dealt(
     if not isinstance(schedule, Mix):
         flags = " and ".join(f"--{name.removesuffix('_s')}" for name in asked)
         raise UsageError(
-            f"The scenario {scenario!r} is written out step by step: {flags} cannot change it. "
-            f"Choose another scenario, or leave {flags} out."
+            f"The {'plan' if overrides.steps else f'scenario {scenario!r}'} is written out step by "
+            f"step, which {flags} cannot change: leave out {flags}, or choose another."
         )
     return replace(schedule, **asked)
 

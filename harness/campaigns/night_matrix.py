@@ -1,5 +1,6 @@
 """A night of the user's own: versions × contracts × workloads × faults, with weights."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,8 @@ from math import prod
 from random import Random
 from typing import Any
 
-from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell
+from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell, key_of
+from harness.campaigns.configure import DEALS
 from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import numbered, topic_of, which
@@ -28,17 +30,19 @@ _OWN_CLUSTER = (
     "brokers",
     "controllers",
     "metadata",
+    "feature",
     "heap_mib",
     "security",
     "sasl",
     "client_config",
+    "broker_config",
 )
 """Settings of which runs on one cluster have the same."""
 _LOOK_BACK = 30
 """Nights."""
 _MOST_AHEAD = 2.0
 """Rounds."""
-_CONTROL_KEEPS = (*_OWN_CLUSTER, "feature", "broker_config", "client")
+_CONTROL_KEEPS = (*_OWN_CLUSTER, "client")
 """What the control, whose contract and damage are its own, has of a night."""
 
 
@@ -70,6 +74,8 @@ class NightMatrix:
 
     Attributes:
         make: makes the scenario that flags describe, on a topic of its own.
+        below: settings that count where nothing else says any.
+        files: what scenario files say, by their names; it stands below all that the night says.
         common: settings that all runs have.
         choices: settings that runs differ in, and their values.
         exclude: combinations that are not run: each names some settings and their values.
@@ -77,6 +83,8 @@ class NightMatrix:
     """
 
     make: Callable[[Flags, str], Scenario]
+    below: Flags = field(default_factory=dict)
+    files: Mapping[str, Flags] = field(default_factory=dict)
     common: Flags = field(default_factory=dict)
     choices: Mapping[str, tuple[Choice, ...]] = field(default_factory=dict)
     exclude: tuple[Flags, ...] = ()
@@ -85,15 +93,15 @@ class NightMatrix:
     def asked(self) -> dict[str, Any]:
         """Return what is asked for as plain JSON."""
         matrix = {
-            "common": {name: _plain(value) for name, value in self.common.items()},
+            "below": _plain(self.below),
+            "files": {name: _plain(said) for name, said in self.files.items()},
+            "common": _plain(self.common),
             # In their order, which decides what is run first, and with which seed.
             "choices": [
                 [name, [[_plain(choice.value), choice.weight] for choice in choices]]
                 for name, choices in self.choices.items()
             ],
-            "exclude": [
-                {name: str(value) for name, value in entry.items()} for entry in self.exclude
-            ],
+            "exclude": [_plain(entry) for entry in self.exclude],
         }
         return {"matrix": matrix, "seed": self.seed}
 
@@ -108,8 +116,8 @@ class NightMatrix:
             for name, values in matrix["choices"]
         }
         return cls(
-            make=make, common=matrix["common"], choices=choices, exclude=tuple(matrix["exclude"]),
-            seed=seed,
+            make=make, below=matrix["below"], files=matrix["files"], common=matrix["common"],
+            choices=choices, exclude=tuple(matrix["exclude"]), seed=seed,
         )  # fmt: skip
 
     def with_seed(self, seed: int) -> "NightMatrix":
@@ -128,27 +136,44 @@ class NightMatrix:
 
     def combinations(self) -> tuple[list[tuple[Flags, float]], dict[str, list[Flags]]]:
         """Return what is run, each with its weight, and what is left out, by the reason."""
-        found: list[tuple[Flags, float]] = []
+        found: dict[str, tuple[Flags, float]] = {}
         left_out: dict[str, list[Flags]] = {}
         for chosen in product(*self.choices.values()):
             flags = dict(zip(self.choices, (choice.value for choice in chosen), strict=True))
-            if why := self._why_not({**self.common, **flags}):
+            weight = prod(choice.weight for choice in chosen)
+            if "steps" in self._said(flags):
+                flags = _not_dealt(flags)
+            if why := self._why_not(flags):
                 left_out.setdefault(why, []).append(flags)
             else:
-                found.append((flags, prod(choice.weight for choice in chosen)))
-        return found, left_out
+                # Where steps are written down, many mixes are one combination.
+                _, before = found.get(key_of(flags), (flags, 0.0))
+                found[key_of(flags)] = (flags, before + weight)
+        return list(found.values()), left_out
 
     def _why_not(self, flags: Flags) -> str | None:
         """Return why a combination is not run; None if it is."""
         for entry in self.exclude:
-            if _fits(entry, flags):
+            if _fits(entry, {**self.common, **flags}):
                 return f"{_words(entry)} is excluded."
         try:
             # A plan that cannot be made is known only by making it.
-            plan(self.make(flags, "night"), 0)
+            plan(self.make(self._whole(flags), "night"), 0)
         except UsageError as error:
             return str(error)
         return None
+
+    def _said(self, flags: Flags) -> Flags:
+        """Return what the scenario file of a combination says; nothing if it has none."""
+        return self.files.get(str(flags.get("scenario") or self.common.get("scenario")), {})
+
+    def _whole(self, flags: Flags) -> Flags:
+        """Return all settings of a combination, those of its scenario file among them."""
+        said, own = self._said(flags), {**self.common, **flags}
+        if own.get("scenario") in self.files:
+            # The file says which scenario it describes.
+            del own["scenario"]
+        return {**self.below, **said, **(_not_dealt(own) if "steps" in said else own)}
 
     def left_out_lines(self) -> list[str]:
         """Return what is left out, a line for each reason, with what all that it meets share."""
@@ -157,7 +182,8 @@ class NightMatrix:
         for why, left_out in self.combinations()[1].items():
             shared = {
                 name: value for name, value in left_out[0].items()
-                if len(self.choices[name]) > 1 and all(flags[name] == value for flags in left_out)
+                if len(self.choices[name]) > 1
+                and all(flags.get(name) == value for flags in left_out)
             }  # fmt: skip
             where = f" ({_words(shared)})" if shared and _words(shared) not in why else ""
             lines.append(f"left out: {len(left_out)} of {of} combinations{where}: {why}")
@@ -175,41 +201,41 @@ class NightMatrix:
         """
         combinations, _ = self.combinations()
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
-        controls = list(dict.fromkeys(_key(flags, _OWN_CLUSTER) for flags, _ in combinations))
+        wholes = [self._whole(flags) for flags, _ in combinations]
+        clusters = [tuple(_word(whole.get(name)) for name in _OWN_CLUSTER) for whole in wholes]
         numbers = count(1)
-        for key in controls:
-            own = next(f for f, _ in combinations if _key(f, _OWN_CLUSTER) == key)
-            common = {n: v for n, v in {**self.common, **own}.items() if n in _CONTROL_KEEPS}
+        for cluster in dict.fromkeys(clusters):
+            first = clusters.index(cluster)
+            common = {n: v for n, v in wholes[first].items() if n in _CONTROL_KEEPS}
             control = {**common, "scenario": CONTROL, "acks": "1", "min_isr": 2}
-            told, seed = {"kafka": own.get("kafka")}, random.randrange(SEED_RANGE)
+            told = {n: v for n, v in combinations[first][0].items() if n in _OWN_CLUSTER}
+            seed = random.randrange(SEED_RANGE)
             # What it finds is what it must find.
-            yield replace(self._cell(next(numbers), control, told, seed), again=None)
+            yield replace(self._cell(next(numbers), control, CONTROL, told, seed), again=None)
         run, promise = _seen(combinations, before)
         combinations = [
             (flags, weight * promise.get(n, 1.0)) for n, (flags, weight) in enumerate(combinations)
         ]
         while True:
             first = _furthest_behind(combinations, run, range(len(combinations)))
-            cluster = _key(combinations[first][0], _OWN_CLUSTER)
-            alike = [
-                n for n, (flags, _) in enumerate(combinations)
-                if _key(flags, _OWN_CLUSTER) == cluster
-            ]  # fmt: skip
+            alike = [n for n, cluster in enumerate(clusters) if cluster == clusters[first]]
             for _ in range(RUNS_A_CLUSTER):
                 number = _furthest_behind(combinations, run, alike)
                 run[number] += 1
-                flags = combinations[number][0]
+                told = dict(combinations[number][0])
+                scenario = told.pop("scenario", self.common.get("scenario"))
                 seed = random.randrange(SEED_RANGE)
-                yield self._cell(next(numbers), {**self.common, **flags}, flags, seed)
+                yield self._cell(next(numbers), wholes[number], scenario, told, seed)
 
     def _cell(
-        self, number: int, flags: Flags, told: Flags, seed: int, again: int | None = None
-    ) -> Cell[ScenarioResult]:
+        self, number: int, flags: Flags, name: str | None, told: Flags, seed: int,
+        again: int | None = None,
+    ) -> Cell[ScenarioResult]:  # fmt: skip
         scenario = self.make(flags, topic_of(number, again))
         settings = {
             "number": number,
-            **{name: _plain(value) for name, value in told.items() if value is not None},
-            "scenario": scenario.name,
+            **_plain(told),
+            "scenario": name or scenario.name,
             "acks": scenario.contract.acks,
             "min_isr": scenario.contract.min_isr,
             "workload": told.get("workload"),
@@ -218,10 +244,10 @@ class NightMatrix:
         return scenario_cell(
             scenario,
             settings=numbered(settings, again),
-            title=f"{scenario.name} {_words(told)} seed={seed}{which(again)}",
+            title=f"{settings['scenario']} {_words(told)} seed={seed}{which(again)}",
             seed=seed,
             shares_cluster=True,
-            again=partial(self._cell, number, flags, told, seed),
+            again=partial(self._cell, number, flags, name, told, seed),
         )
 
 
@@ -261,22 +287,23 @@ def _furthest_behind(
     return min(among, key=lambda number: (run.get(number, 0) + 1) / combinations[number][1])
 
 
+def _not_dealt(flags: Flags) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if name not in DEALS}
+
+
 def _fits(entry: Flags, flags: Flags) -> bool:
     return all(_word(flags.get(name)) == _word(value) for name, value in entry.items())
 
 
 def _words(flags: Flags) -> str:
-    return ", ".join(f"{name}={value}" for name, value in flags.items() if value is not None)
+    return ", ".join(f"{name}={_word(value) or 'none'}" for name, value in flags.items())
 
 
 def _word(value: Any) -> str:  # noqa: ANN401 (any flag's)
-    return "" if value is None else str(_plain(value)).strip()
-
-
-def _key(flags: Flags, names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(_word(flags.get(name)) for name in names)
+    words = value if isinstance(value, list) else [] if value is None else [value]
+    return ",".join(str(word).strip() for word in words)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any flag's)
     """Return a value as JSON has it after it was written and read."""
-    return [*value] if isinstance(value, tuple) else value
+    return json.loads(json.dumps(value))

@@ -7,7 +7,8 @@ from typing import Any
 from harness.campaigns.described import parse_fault, parse_pattern, parse_target
 from harness.campaigns.field_values import field_values
 from harness.campaigns.night_matrix import Choice, NightMatrix
-from harness.cli.settings import BY_NAME, Flags, Setting, scenario_of
+from harness.cli.scenario_file import read_scenario_file
+from harness.cli.settings import BY_NAME, Flags, Setting, as_given, scenario_of
 from harness.cli.yaml_file import Mistake, Place, YamlFile, nearest, read_yaml, reject
 from harness.core.errors import UsageError
 from harness.core.scenario import SCENARIOS
@@ -44,16 +45,18 @@ def read_night(path: Path, *, below: Flags, seed: int | None) -> NightMatrix:
         found = _choices(file, name, value)
         if isinstance(found, Mistake):
             mistakes.append(found)
-        elif isinstance(value, (dict, list)) and not _is_repeatable(name):
+        elif _differs(name, value):
             choices[_own(name)] = found
         else:
             common[_own(name)] = found[0].value
     exclude, wrong = _excluded(file, {*common, *choices})
     reject(path, [*mistakes, *wrong])
-    settings = {name: value for name, value in below.items() if name not in choices}
+    scenarios = [common.get(_SCENARIO), *(each.value for each in choices.get(_SCENARIO, ()))]
     return NightMatrix(
         make=scenario_of,
-        common={**settings, **common},
+        below=below,
+        files={name: _settings_in(name) for name in filter(_is_file, scenarios)},
+        common=common,
         choices=choices,
         exclude=exclude,
         seed=seed,
@@ -83,14 +86,10 @@ def _choices(file: YamlFile, name: object, value: Any) -> tuple[Choice, ...] | M
         return file.mistake((name,) if isinstance(name, str) else (), words)
     place: Place = (str(name),)
     weighted: list[tuple[Any, Any]]
-    if _is_repeatable(str(name)):
-        # All of these hold for each run; they are no values to choose from.
-        pairs = value if isinstance(value, list) else [value]
-        weighted = [([_given(pair) for pair in pairs], 1.0)]
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         weighted = list(value.items())
     else:
-        weighted = [(each, 1.0) for each in (value if isinstance(value, list) else [value])]
+        weighted = [(each, 1.0) for each in (value if _differs(name, value) else [value])]
     if not weighted:
         return file.mistake(place, f"{name} has no value.")
     choices = []
@@ -101,7 +100,7 @@ def _choices(file: YamlFile, name: object, value: Any) -> tuple[Choice, ...] | M
             words = "Write versions in quotes: without them 4.10 is the number 4.1."
             return file.mistake(place, words)
         try:
-            given = each if isinstance(each, list) else _given(each)
+            given = _given(str(name), each)
             _check(str(name), given)
             choices.append(Choice(value=given, weight=float(weight)))
         except UsageError as error:
@@ -117,7 +116,10 @@ def _check(name: str, given: Any) -> None:  # noqa: ANN401 (any flag's)
         UsageError: it is none.
     """
     if name == _SCENARIO:
-        SCENARIOS[given]
+        if _is_file(given):
+            _settings_in(given)
+        else:
+            SCENARIOS[given]
         return
     setting = BY_NAME[_own(name)]
     read = setting.read(given)
@@ -134,25 +136,74 @@ def _excluded(file: YamlFile, named: set[str]) -> tuple[tuple[Flags, ...], list[
     if not isinstance(given, list) or not all(isinstance(each, dict) and each for each in given):
         words = "exclude is to be a list, each entry with some settings and their values."
         return (), [file.mistake((_EXCLUDE,), words)]
-    mistakes = [
-        file.mistake((_EXCLUDE, number, name), f"The file sets no {name}, so it excludes nothing.")
-        for number, entry in enumerate(given)
-        for name in entry
-        if _own(str(name)) not in named
-    ]
-    entries: list[Mapping[str, Any]] = [
-        {_own(str(name)): _given(value) for name, value in entry.items()} for entry in given
-    ]
+    mistakes = list[Mistake]()
+    entries = list[Flags]()
+    for number, entry in enumerate(given):
+        read = dict[str, Any]()
+        for name, value in entry.items():
+            place: Place = (_EXCLUDE, number, name)
+            if _own(str(name)) not in named:
+                words = f"The file sets no {name}, so it excludes nothing."
+                mistakes.append(file.mistake(place, words))
+                continue
+            try:
+                read[_own(str(name))] = _given(str(name), value)
+            except UsageError as error:
+                mistakes.append(file.mistake(place, str(error)))
+        entries.append(read)
     return tuple(entries), mistakes
 
 
-def _given(value: Any) -> str:  # noqa: ANN401 (what the file holds)
-    """Return a value as it would be written on the command line."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if not isinstance(value, (str, int, float)):
+def _settings_in(path: str) -> Flags:
+    """Return the settings of a scenario file, its steps among them; a night draws its own seeds.
+
+    Raises:
+        UsageError: the file cannot be read, or holds something else; a line for each mistake.
+    """
+    file = read_scenario_file(Path(path))
+    places = {_own(name): place for name, place in file.places.items()}
+    mistakes, read = [], dict[str, Any]()
+    for name, value in file.settings.items():
+        if name == "seed":
+            continue
+        words = None
+        if not _is_known(name) or (name == _SCENARIO and _is_file(value)):
+            words = f"A night cannot honour {name}: take it out."
+        else:
+            read[name] = as_given(value, repeatable=_is_repeatable(name))
+            try:
+                _check(name, read[name])
+            except UsageError as error:
+                words = str(error)
+        if words is not None:
+            line, column = places[name]
+            mistakes.append(Mistake(line=line, column=column, words=words))
+    file.reject(tuple(mistakes))
+    return read if file.steps is None else {**read, "steps": file.steps}
+
+
+def _is_file(scenario: object) -> bool:
+    return isinstance(scenario, str) and scenario.endswith((".yaml", ".yml"))
+
+
+def _differs(name: object, value: Any) -> bool:  # noqa: ANN401 (what the file holds)
+    """Return whether runs differ in a setting; else all have its one value."""
+    if isinstance(value, list) and _is_repeatable(str(name)):
+        # A list of pairs is one value: all of them hold for each run.
+        return any(isinstance(each, list) for each in value)
+    return isinstance(value, (dict, list))
+
+
+def _given(name: str, value: Any) -> Any:  # noqa: ANN401 (what the file holds)
+    """Return a value as it would be written on the command line.
+
+    Raises:
+        UsageError: it is neither a plain value nor a list of them.
+    """
+    plain = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, (str, bool, int, float)) for each in plain):
         raise UsageError(f"{value!r} is to be a plain value.")
-    return str(value)
+    return as_given(value, repeatable=_is_repeatable(name))
 
 
 def _is_known(name: object) -> bool:

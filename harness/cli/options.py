@@ -201,9 +201,6 @@ def _planned(path: Path, flags: Flags) -> dict[str, Any]:
     from harness.campaigns.described import read_plan
 
     plan = read_plan(path)
-    dealt = ("faults", "targets", "patterns", "hold")
-    if beside := [_written(name) for name in dealt if flags[name] is not None]:
-        raise UsageError(f"{path} says what is broken: leave out {', '.join(beside)}.")
     said = {
         "scenario": plan["scenario"],
         "seed": plan["seed"],

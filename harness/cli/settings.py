@@ -153,6 +153,15 @@ def pair(flag: str, text: str) -> tuple[str, str]:
     return key, value
 
 
+def as_given(value: Any, *, repeatable: bool) -> Any:  # noqa: ANN401 (what a file holds)
+    """Return a value of a file as it would be written on the command line."""
+    if isinstance(value, list):
+        texts = [as_given(entry, repeatable=False) for entry in value]
+        return texts if repeatable else ",".join(texts)
+    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+    return [text] if repeatable else text
+
+
 def option(*names: str, help: str, **more: Any) -> Any:  # noqa: ANN401 (typer's own)
     """Return a flag that KAFKA_CHAOS_<NAME> can set as well."""
     variable = names[0].removeprefix("--").replace("-", "_").upper()

@@ -13,9 +13,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
+from harness.campaigns.configure import DEALS
 from harness.campaigns.field_values import field_values
 from harness.cli.scenario_file import ScenarioFile, read_scenario_file
-from harness.cli.settings import BY_NAME, Setting
+from harness.cli.settings import BY_NAME, Setting, as_given
 from harness.cli.yaml_file import Mistake, nearest
 from harness.core.errors import UsageError
 
@@ -74,7 +75,11 @@ def scenario_argument(context: typer.Context, value: str | None) -> str | None:
                 "out: leave them out, or use `run`."
             )
         context.meta[STEPS] = file.steps
-    context.default_map = {**(context.default_map or {}), **settings}
+    below = dict(context.default_map or {})
+    if file.steps is not None:
+        # Steps take the place of whatever pyproject.toml deals.
+        below = {name: value for name, value in below.items() if name not in DEALS}
+    context.default_map = {**below, **settings}
     name = context.default_map.get("scenario")
     return None if name == value else name
 
@@ -102,7 +107,7 @@ def _refusal(setting: Setting, value: Any) -> str | None:  # noqa: ANN401 (what 
     """Return why a value is none of a setting; None if it is one."""
     repeatable = setting.takes == "pairs"
     try:
-        given = setting.read(_as_given(value, repeatable=repeatable))
+        given = setting.read(as_given(value, repeatable=repeatable))
         field_values(setting.owner, {setting.field: given}, owner=f"The setting {setting.flag}")
     except UsageError as error:
         return str(error)
@@ -132,7 +137,7 @@ def honoured(context: typer.Context, settings: Mapping[str, Any], *, where: str)
             "honour: take it out, or run in a folder without it."
         )
     return {
-        name: _as_given(value, repeatable=known[name].multiple)
+        name: as_given(value, repeatable=known[name].multiple)
         for name, value in settings.items()
         if name in known
     }
@@ -218,12 +223,3 @@ def _flat(document: Any, where: str) -> dict[str, Any]:  # noqa: ANN401 (what th
             f"{': ' + ', '.join(dict.fromkeys(keys)) + ' is not' if keys else ''}."
         ) from error
     return {name.replace("-", "_"): value for name, value in settings.items()}
-
-
-def _as_given(value: Any, *, repeatable: bool) -> Any:  # noqa: ANN401 (what the file holds)
-    """Return a value of a file as it would be written on the command line."""
-    if isinstance(value, list):
-        texts = [_as_given(entry, repeatable=False) for entry in value]
-        return texts if repeatable else ",".join(texts)
-    text = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
-    return [text] if repeatable else text

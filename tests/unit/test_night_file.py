@@ -148,6 +148,111 @@ def test_what_holds_for_every_run_is_in_every_run_and_in_the_control(
     assert first.scenario.duration_s == 60.0
 
 
+def test_brokers_are_configured_by_each_entry_of_a_list_of_lists(
+    read: Callable[..., NightMatrix],
+) -> None:
+    night = read(
+        """
+        broker-config: [[], [num.io.threads=2, compression.type=gzip]]
+        acks: [all, "1"]
+        exclude: [{broker-config: [num.io.threads=2, compression.type=gzip], acks: "1"}]
+        """
+    )
+
+    plain, changed, *cells = islice(night.cells(), 2 + 30)
+
+    assert {plain.settings["scenario"], changed.settings["scenario"]} == {CONTROL}
+    assert "broker_config=none" in plain.title
+    assert ("num.io.threads", "2") not in plain.run.cluster.config
+    assert ("num.io.threads", "2") in changed.run.cluster.config
+    kinds = {
+        (("num.io.threads", "2") in cell.run.cluster.config, cell.settings["acks"])
+        for cell in cells
+    }
+    assert kinds == {(False, "all"), (False, "1"), (True, "all")}
+    # Each change is a new cluster.
+    assert sum(a.run.cluster != b.run.cluster for a, b in pairwise(cells)) <= 10
+
+
+def test_one_setting_of_brokers_may_have_values_with_weights(
+    read: Callable[..., NightMatrix],
+) -> None:
+    night = read("broker-config: {num.io.threads=2: 3, num.io.threads=4: 1}")
+
+    _, _, *cells = islice(night.cells(), 2 + 12)
+
+    assert sum(("num.io.threads", "2") in cell.run.cluster.config for cell in cells) == 9
+
+
+MINE = """
+scenario: mixed
+kafka: 3.9.1
+seed: 7
+acks: "1"
+duration: 20s
+broker-config: [num.io.threads=2]
+steps:
+  - {after: "leader_elected(topic=chaos)", fault: broker_kill, target: id(2), hold: 4s}
+"""
+
+
+def test_a_night_runs_scenario_files_and_its_own_settings_stand_above_theirs(
+    read: Callable[..., NightMatrix], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_text(MINE)
+    night = read(
+        f"""
+        scenario: [mixed, {tmp_path / "mine.yaml"}]
+        acks: all
+        faults: [gc_pause, partition]
+        hold: 4s-20s
+        exclude: [{{scenario: {tmp_path / "mine.yaml"}, faults: partition}}]
+        """,
+        kafka="4.3.1", duration="90s",
+    )  # fmt: skip
+    # Its steps stand there, whatever is drawn elsewhere.
+    assert len(night.combinations()[0]) == 3
+    assert not night.left_out_lines()
+    asked = json.loads(canonical_json(night.asked()))
+    (tmp_path / "mine.yaml").unlink()
+    for each in (night, NightMatrix.read(asked, night.make, seed=7)):
+        ours, theirs, *cells = islice(each.cells(), 2 + 6)
+        mixed = next(cell for cell in cells if cell.settings["scenario"] == "mixed")
+        mine = next(cell for cell in cells if cell.settings["scenario"] != "mixed")
+
+        assert [ours.run.cluster.kafka, mixed.run.cluster.kafka] == ["4.3.1", "4.3.1"]
+        assert [theirs.run.cluster.kafka, mine.run.cluster.kafka] == ["3.9.1", "3.9.1"]
+        assert ("num.io.threads", "2") in theirs.run.cluster.config
+        assert isinstance(mine.run, ScenarioRun)
+        assert mine.settings["scenario"].endswith("mine.yaml")
+        assert mine.run.scenario.contract.acks == "all"
+        assert mine.run.scenario.duration_s == 20.0
+        assert isinstance(mixed.run, ScenarioRun)
+        assert mixed.run.scenario.duration_s == 90.0
+        (step,) = json.loads(mine.run.plan_json(mine.seed))["steps"]
+        assert step["after"]["event"]["name"] == "leader_elected"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("acks: maybe", "maybe"),
+        ("store: elsewhere", "cannot honour store"),
+        ("scenario: other.yaml", "cannot honour scenario"),
+        ("steps: []", "list of steps"),
+    ],
+)
+def test_what_is_wrong_in_a_scenario_file_of_a_night_is_told_with_its_place(
+    read: Callable[..., NightMatrix], tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "mine.yaml").write_text(f"duration: 20s\n{line}\n")
+
+    with pytest.raises(UsageError, match=said) as raised:
+        read(f"scenario: {tmp_path / 'mine.yaml'}")
+
+    assert "mine.yaml:2:1" in str(raised.value)
+
+
 def test_one_seed_gives_one_night(read: Callable[..., NightMatrix]) -> None:
     assert drawn(read(), 20) == drawn(read(), 20)
     assert drawn(read(), 20) != drawn(read(seed=8), 20)

@@ -292,7 +292,7 @@ def test_a_search_hits_the_coordinators_that_there_are(workload: str, own: set[T
 
 
 def test_a_script_takes_no_targets() -> None:
-    with pytest.raises(UsageError, match="--targets and --hold cannot change it"):
+    with pytest.raises(UsageError, match="which --targets and --hold cannot change"):
         configure("weak_spots", Overrides(targets=("all",), hold_s=(1.0, 2.0)))
 
 
