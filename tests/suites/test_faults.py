@@ -505,7 +505,7 @@ class Harmless:
         self._cluster = cluster
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("signal", "cut", "cut_clients", "hold_down"):
+        if name in ("signal", "cut", "cut_clients", "stall_fetches", "hold_down"):
             return lambda *_, **__: None
         if name == "cut_tail":
             return lambda *_, **__: ()
@@ -533,7 +533,7 @@ def test_a_fault_that_does_nothing_is_never_proven(
     cluster: DockerCluster, victim: Broker, leased: Leased, fault: Fault
 ) -> None:
     there = Harmless(leased(hold_s=1.0))
-    hit = ends(cluster, victim) if isinstance(fault, Link) else (victim,)
+    hit = ends(cluster, victim) if fault.traits.hits_pairs else (victim,)
 
     injected = fault.inject(there, hit)
     healed = fault.heal(there, hit)
