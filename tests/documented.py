@@ -33,6 +33,7 @@ NOT_RUN: Mapping[str, str] = {
     r"kafka-chaos run --seed 940199": FINDING,
     r"kafka-chaos run --workload transactional .*--duration [34]0s.*": FINDING,
     r"kafka-chaos run search --delivery-timeout .*": FINDING,
+    r"kafka-chaos search --kafka .* --seed .*": FINDING,
     r"kafka-chaos claims run .*--step.*": "waits for a key before each step",
     r"kafka-chaos claims (run|show) orderly-handover": "is of the claim that the tutorial writes",
     r"kafka-chaos .*(hdfs://|s3://|yarn).*": STORAGE,
