@@ -45,7 +45,7 @@ class Overrides:
         workload_name: a registered workload instead of the scenario's own; the topic and its
             partitions stay those that the scenario speaks of.
         workload: fields of the workload; with another topic, targets and faults that speak of the
-            scenario's topic speak of that one.
+            scenario's topic, in `steps` too, speak of that one.
         faults: kinds to deal instead, as `parse_fault` reads them; only for scenarios with a `Mix`.
         targets: who may be hit instead, as `parse_target` reads them; likewise.
         patterns: how faults hang together instead, as `parse_pattern` reads them; likewise.
@@ -94,7 +94,11 @@ def configure(name: str, overrides: Overrides) -> Scenario:
     )
     workload = _workload(scenario, overrides)
     topics = [getattr(each, "topic", None) for each in (scenario.workload, workload)]
-    schedule: Schedule = _on_topic(scenario.schedule, *topics)
+    schedule: Schedule = scenario.schedule
+    if overrides.steps is not None:
+        steps = (parse_step(step, topic=topics[1]) for step in overrides.steps)
+        schedule = Script(script=tuple(steps))
+    schedule = _on_topic(schedule, *topics)
     schedule = _dealt(name, schedule, overrides, topic=topics[1])
     schedule = _with_own_names(schedule, workload, is_asked=overrides.targets is not None)
     cluster = _cluster(
@@ -143,8 +147,6 @@ def _dealt(
     Raises:
         UsageError: the schedule is not dealt, or there is no such fault or target.
     """
-    if overrides.steps is not None:
-        schedule = Script(script=tuple(parse_step(step, topic=topic) for step in overrides.steps))
     asked: dict[str, Any] = {}
     if overrides.faults is not None:
         asked["faults"] = tuple(parse_fault(kind) for kind in overrides.faults)

@@ -20,7 +20,7 @@ from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch
 from harness.core.cluster import Broker, ClientDirection, ClusterSpec, Direction, Lease
 from harness.core.errors import ClusterBroken, WaitTimeout
-from harness.core.fault import Fault
+from harness.core.fault import Fault, fault_traits
 from harness.core.wait import wait_until
 from tests.suites.witnesses import (
     READY,
@@ -533,7 +533,7 @@ def test_a_fault_that_does_nothing_is_never_proven(
     cluster: DockerCluster, victim: Broker, leased: Leased, fault: Fault
 ) -> None:
     there = Harmless(leased(hold_s=1.0))
-    hit = ends(cluster, victim) if fault.traits.hits_pairs else (victim,)
+    hit = ends(cluster, victim) if fault_traits(fault).hits_pairs else (victim,)
 
     injected = fault.inject(there, hit)
     healed = fault.heal(there, hit)

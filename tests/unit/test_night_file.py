@@ -15,6 +15,7 @@ from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.night_log import CONTROL, NightRun
 from harness.campaigns.night_matrix import NightMatrix
 from harness.campaigns.nights import spend_night
+from harness.campaigns.repetitions import topic_of
 from harness.campaigns.scenario_result import ScenarioResult
 from harness.cli import main as cli
 from harness.cli.night_file import TEMPLATE, read_night
@@ -192,7 +193,7 @@ acks: "1"
 duration: 20s
 broker-config: [num.io.threads=2]
 steps:
-  - {after: "leader_elected(topic=chaos)", fault: broker_kill, target: id(2), hold: 4s}
+  - {after: leader_elected(orders), fault: broker_kill, target: leader_of(orders), hold: 4s}
 """
 
 
@@ -230,7 +231,10 @@ def test_a_night_runs_scenario_files_and_its_own_settings_stand_above_theirs(
         assert isinstance(mixed.run, ScenarioRun)
         assert mixed.run.scenario.duration_s == 90.0
         (step,) = json.loads(mine.run.plan_json(mine.seed))["steps"]
-        assert step["after"]["event"]["name"] == "leader_elected"
+        # Each run of a night has a topic of its own.
+        parts = (step["after"]["event"], step["target"])
+        topic = topic_of(mine.settings["number"], None)
+        assert [part["parameters"]["topic"] for part in parts] == [topic, topic]
 
 
 @pytest.mark.parametrize(
