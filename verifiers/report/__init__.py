@@ -23,7 +23,8 @@ def write_report(run_dir: Path, *, report: Report | None = None) -> list[str]:
         A summary of at most 25 lines of plain text.
 
     Raises:
-        UsageError: the folder holds no run that can be read.
+        UsageError: the folder holds no run, or its verdict cannot be read.
+        HistoryUnreadable: its run.json cannot be read.
     """
     record = read_record(run_dir, report=report)
     write_atomically(run_dir / "report.html", render(record))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import UsageError
+from harness.core.run_dir import read_object
 from verifiers.report.units import visible
 
 Json = Mapping[str, Any]
@@ -18,19 +18,9 @@ def document(path: Path) -> Json | None:
     """Return the JSON object in a file, or None if there is no such file.
 
     Raises:
-        UsageError: the file holds none.
+        HistoryUnreadable: the file holds none.
     """
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path} cannot be read ({error}): restore it, or run the experiment again."
-        ) from error
-    if not isinstance(content, Mapping):
-        raise UsageError(f"{path} holds no JSON object: it was not written by kafka-chaos.")
-    return content
+    return read_object(path) if path.is_file() else None
 
 
 def lines(path: Path, missing: list[str]) -> Iterator[Json]:

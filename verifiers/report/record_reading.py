@@ -37,8 +37,9 @@ def read_record(run_dir: Path, *, report: Report | None = None) -> RunRecord:
     """Return the contents of a run folder, for its report; `report` as for `write_report`.
 
     Raises:
-        UsageError: the folder is none, or its run.json or verdict.json cannot be read. Everything
-            else may be missing, and `missing` then says what the reader does without.
+        UsageError: the folder is none, or its verdict.json cannot be read. Everything else may be
+            missing, and `missing` then says what the reader does without.
+        HistoryUnreadable: run.json cannot be read.
     """
     if not run_dir.is_dir():
         raise UsageError(f"{run_dir} is no run folder: give one of runs/, or runs/latest.")
@@ -136,11 +137,9 @@ def _phases(run: Json, origin_ns: int) -> tuple[Phase, ...]:
 
 
 def _read_report(run_dir: Path) -> Report | None:
-    document = fields.document(run_dir / VERDICT)
-    if document is None:
-        return None
     try:
-        return Report.read(document)
+        document = fields.document(run_dir / VERDICT)
+        return None if document is None else Report.read(document)
     except HistoryUnreadable as error:
         raise UsageError(
             f"{VERDICT} cannot be read ({error}): verify the run again with `kafka-chaos verify`."
@@ -229,7 +228,7 @@ def _timeline(
 def _lanes(run_dir: Path, origin_ns: int, missing: list[str]) -> Lanes | None:
     try:
         document = fields.document(run_dir / "lanes.json")
-    except UsageError as error:
+    except HistoryUnreadable as error:
         missing.append(str(error))
         return None
     if document is None:
@@ -277,7 +276,7 @@ def _effective(run_dir: Path) -> dict[str, dict[str, str]]:
     for path in sorted(run_dir.glob("cluster/*/effective.json")):
         try:
             document = fields.document(path)
-        except UsageError:
+        except HistoryUnreadable:
             continue
         found[path.parent.name] = {
             key: str(value.get("value") if isinstance(value, Mapping) else value)
