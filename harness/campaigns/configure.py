@@ -29,8 +29,6 @@ from harness.core.workload import (
 
 DEFAULT_SCENARIO = "mixed"
 _TOPIC_OF_OURS = "kafka-chaos-orders"
-
-
 DEALS = ("faults", "targets", "patterns", "hold", "gap")
 """Settings of schedules that are drawn, as flags have them; steps take their place."""
 

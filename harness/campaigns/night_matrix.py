@@ -93,17 +93,17 @@ class NightMatrix:
     def asked(self) -> dict[str, Any]:
         """Return what is asked for as plain JSON."""
         matrix = {
-            "below": _plain(self.below),
-            "files": {name: _plain(said) for name, said in self.files.items()},
-            "common": _plain(self.common),
+            "below": self.below,
+            "files": self.files,
+            "common": self.common,
             # In their order, which decides what is run first, and with which seed.
             "choices": [
-                [name, [[_plain(choice.value), choice.weight] for choice in choices]]
+                [name, [[choice.value, choice.weight] for choice in choices]]
                 for name, choices in self.choices.items()
             ],
-            "exclude": [_plain(entry) for entry in self.exclude],
+            "exclude": self.exclude,
         }
-        return {"matrix": matrix, "seed": self.seed}
+        return {"matrix": _plain(matrix), "seed": self.seed}
 
     @classmethod
     def read(

@@ -7,7 +7,7 @@ from typing import Any
 from harness.campaigns.described import parse_fault, parse_pattern, parse_target
 from harness.campaigns.field_values import field_values
 from harness.campaigns.night_matrix import Choice, NightMatrix
-from harness.cli.scenario_file import read_scenario_file
+from harness.cli.scenario_file import is_scenario_file, read_scenario_file
 from harness.cli.settings import BY_NAME, Flags, Setting, as_given, scenario_of
 from harness.cli.yaml_file import Mistake, Place, YamlFile, nearest, read_yaml, reject
 from harness.core.errors import UsageError
@@ -55,7 +55,7 @@ def read_night(path: Path, *, below: Flags, seed: int | None) -> NightMatrix:
     return NightMatrix(
         make=scenario_of,
         below=below,
-        files={name: _settings_in(name) for name in filter(_is_file, scenarios)},
+        files={name: _settings_in(name) for name in filter(is_scenario_file, scenarios)},
         common=common,
         choices=choices,
         exclude=exclude,
@@ -116,9 +116,8 @@ def _check(name: str, given: Any) -> None:  # noqa: ANN401 (any flag's)
         UsageError: it is none.
     """
     if name == _SCENARIO:
-        if _is_file(given):
-            _settings_in(given)
-        else:
+        # What a scenario file says is checked where it is read.
+        if not is_scenario_file(given):
             SCENARIOS[given]
         return
     setting = BY_NAME[_own(name)]
@@ -167,7 +166,7 @@ def _settings_in(path: str) -> Flags:
         if name == "seed":
             continue
         words = None
-        if not _is_known(name) or (name == _SCENARIO and _is_file(value)):
+        if not _is_known(name) or (name == _SCENARIO and is_scenario_file(value)):
             words = f"A night cannot honour {name}: take it out."
         else:
             read[name] = as_given(value, repeatable=_is_repeatable(name))
@@ -180,10 +179,6 @@ def _settings_in(path: str) -> Flags:
             mistakes.append(Mistake(line=line, column=column, words=words))
     file.reject(tuple(mistakes))
     return read if file.steps is None else {**read, "steps": file.steps}
-
-
-def _is_file(scenario: object) -> bool:
-    return isinstance(scenario, str) and scenario.endswith((".yaml", ".yml"))
 
 
 def _differs(name: object, value: Any) -> bool:  # noqa: ANN401 (what the file holds)

@@ -89,6 +89,11 @@ class ScenarioFile:
         reject(self.path, (*self.mistakes, *mistakes))
 
 
+def is_scenario_file(scenario: object) -> bool:
+    """Return whether a scenario is named by its file."""
+    return isinstance(scenario, str) and scenario.endswith((".yaml", ".yml"))
+
+
 def read_scenario_file(path: Path) -> ScenarioFile:
     """Return a scenario file, and what is wrong in it.
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from harness.campaigns.configure import DEALS
 from harness.campaigns.field_values import field_values
-from harness.cli.scenario_file import ScenarioFile, read_scenario_file
+from harness.cli.scenario_file import ScenarioFile, is_scenario_file, read_scenario_file
 from harness.cli.settings import BY_NAME, Setting, as_given
 from harness.cli.yaml_file import Mistake, nearest
 from harness.core.errors import UsageError
@@ -63,7 +63,7 @@ class RunningCommand(ConfiguredCommand):
 
 def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     """Let a scenario file take its place below flags and environment, above pyproject.toml."""
-    if value is None or not value.endswith((".yaml", ".yml")):
+    if value is None or not is_scenario_file(value):
         return value
     file = read_scenario_file(Path(value))
     file.reject(mistaken_settings(context, file))
