@@ -16,6 +16,7 @@ from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import numbered, topic_of, which
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.campaigns.turns import Turns
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
 from harness.run.nemesis import plan
@@ -192,9 +193,9 @@ class NightMatrix:
     def cells(self, before: Sequence[NightRun] = ()) -> Iterator[Cell[ScenarioResult]]:
         """Yield a control for each version, then combinations by their weights, without an end.
 
-        Of all combinations the next one is that which lags furthest behind its weight; three runs
-        in a row are on one cluster. Those that earlier nights did not come to are first, and those
-        whose runs reached what few others did weigh more.
+        The next one is that which was run least for its weight, and whose settings, and pairs of
+        settings, were; three runs in a row are on one cluster. Those that earlier nights did not
+        come to are first, and those whose runs reached what few others did weigh more.
 
         Args:
             before: the runs of earlier nights.
@@ -213,15 +214,15 @@ class NightMatrix:
             # What it finds is what it must find.
             yield replace(self._cell(next(numbers), control, CONTROL, told, seed), again=None)
         run, promise = _seen(combinations, before)
-        combinations = [
-            (flags, weight * promise.get(n, 1.0)) for n, (flags, weight) in enumerate(combinations)
-        ]
+        words = [{name: _word(value) for name, value in flags.items()} for flags, _ in combinations]
+        weights = [weight * promise.get(n, 1.0) for n, (_, weight) in enumerate(combinations)]
+        turns = Turns([*zip(words, weights, strict=True)], run)
         while True:
-            first = _furthest_behind(combinations, run, range(len(combinations)))
+            first = turns.next_of(range(len(combinations)))
             alike = [n for n, cluster in enumerate(clusters) if cluster == clusters[first]]
             for _ in range(RUNS_A_CLUSTER):
-                number = _furthest_behind(combinations, run, alike)
-                run[number] += 1
+                number = turns.next_of(alike)
+                turns.take(number)
                 told = dict(combinations[number][0])
                 scenario = told.pop("scenario", self.common.get("scenario"))
                 seed = random.randrange(SEED_RANGE)
@@ -278,13 +279,6 @@ def _seen(
         for n, (_, weight) in enumerate(combinations)
     }
     return waits, promises(dealt, reached)
-
-
-def _furthest_behind(
-    combinations: Sequence[tuple[Flags, float]], run: Mapping[int, float], among: Sequence[int]
-) -> int:
-    """Return the number of the combination that was run least for its weight, the first of such."""
-    return min(among, key=lambda number: (run.get(number, 0) + 1) / combinations[number][1])
 
 
 def _not_dealt(flags: Flags) -> dict[str, Any]:

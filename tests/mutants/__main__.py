@@ -172,8 +172,11 @@ def main(arguments: Sequence[str]) -> int:
         tree = trees.get()
         whole = run_tests(tree, sorted({test for mutant in ready for test in mutant.tests}))
         trees.put(tree)
-        if whole is None or whole.returncode != 0:
-            say(f"The tests fail without any mutant: {whole and whole.stdout[-3000:]}")
+        if whole is None:
+            say(f"The tests hang for {LIMIT_S} s without any mutant.")
+            return 2
+        if whole.returncode != 0:
+            say(f"The tests fail without any mutant: {whole.stdout[-3000:]}")
             return 2
         with ThreadPoolExecutor(asked.jobs) as pool:
             list(pool.map(attempt, ready))
