@@ -14,7 +14,7 @@ from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell, key_of
 from harness.campaigns.configure import DEALS
 from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.rarity import promises
-from harness.campaigns.repetitions import numbered, topic_of, which
+from harness.campaigns.repetitions import numbered, title, topic_of, words_of
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.campaigns.turns import Turns
 from harness.core.errors import UsageError
@@ -203,7 +203,7 @@ class NightMatrix:
         combinations, _ = self.combinations()
         random = Random(self.seed)  # noqa: S311 (a schedule, not a secret)
         wholes = [self._whole(flags) for flags, _ in combinations]
-        clusters = [tuple(_word(whole.get(name)) for name in _OWN_CLUSTER) for whole in wholes]
+        clusters = [tuple(words_of(whole.get(name)) for name in _OWN_CLUSTER) for whole in wholes]
         numbers = count(1)
         for cluster in dict.fromkeys(clusters):
             first = clusters.index(cluster)
@@ -214,7 +214,9 @@ class NightMatrix:
             # What it finds is what it must find.
             yield replace(self._cell(next(numbers), control, CONTROL, told, seed), again=None)
         run, promise = _seen(combinations, before)
-        words = [{name: _word(value) for name, value in flags.items()} for flags, _ in combinations]
+        words = [
+            {name: words_of(value) for name, value in flags.items()} for flags, _ in combinations
+        ]
         weights = [weight * promise.get(n, 1.0) for n, (_, weight) in enumerate(combinations)]
         turns = Turns([*zip(words, weights, strict=True)], run)
         while True:
@@ -242,10 +244,11 @@ class NightMatrix:
             "workload": told.get("workload"),
             "seed": seed,
         }
+        settings = numbered(settings, again)
         return scenario_cell(
             scenario,
-            settings=numbered(settings, again),
-            title=f"{settings['scenario']} {_words(told)} seed={seed}{which(again)}",
+            settings=settings,
+            title=title(settings),
             seed=seed,
             shares_cluster=True,
             again=partial(self._cell, number, flags, name, told, seed),
@@ -286,16 +289,11 @@ def _not_dealt(flags: Flags) -> dict[str, Any]:
 
 
 def _fits(entry: Flags, flags: Flags) -> bool:
-    return all(_word(flags.get(name)) == _word(value) for name, value in entry.items())
+    return all(words_of(flags.get(name)) == words_of(value) for name, value in entry.items())
 
 
 def _words(flags: Flags) -> str:
-    return ", ".join(f"{name}={_word(value) or 'none'}" for name, value in flags.items())
-
-
-def _word(value: Any) -> str:  # noqa: ANN401 (any flag's)
-    words = value if isinstance(value, list) else [] if value is None else [value]
-    return ",".join(str(word).strip() for word in words)
+    return ", ".join(f"{name}={words_of(value) or 'none'}" for name, value in flags.items())
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any flag's)

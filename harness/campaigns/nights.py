@@ -32,12 +32,11 @@ from harness.campaigns.night_log import CONTROL, NightLog, NightRun, read_nights
 from harness.campaigns.pages import render
 from harness.campaigns.prune import is_passing, reduce_run
 from harness.campaigns.repetitions import (
-    AGAIN,
     firsts,
     numbered,
     repetitions,
+    title,
     topic_of,
-    which,
     with_repetitions,
 )
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell, tally_of
@@ -248,10 +247,11 @@ class NightSummary:
 
     def lines(self) -> list[str]:
         """Return the summary for a console."""
+        titles = [title(result.settings) for result in self.results]
+        width = max(map(len, titles), default=0)
         rows = [
-            f"{result.ended:<8} {title(result.settings):<58} {result.seconds:5.0f} s  "
-            f"{result.found}"
-            for result in self.results
+            f"{result.ended:<8} {words:<{width}} {result.seconds:5.0f} s  {result.found}"
+            for words, result in zip(titles, self.results, strict=True)
         ]
         return [f"{self.verdict.name}  {self.tally}", *rows, *self.told()]
 
@@ -303,16 +303,9 @@ class NightSummary:
     def write(self, folder: Path) -> None:
         """Write the summary as JSON, as Markdown and as JUnit's XML."""
         write_atomically(folder / "summary.json", canonical_json(self.document()))
-        write_atomically(folder / "summary.md", render("night.md.j2", summary=self))
+        write_atomically(folder / "summary.md", render("night.md.j2", summary=self, title=title))
         tonight = [run for run in self.runs if run.night == self.name]
         write_junit(tonight, self.known, folder / "junit.xml")
-
-
-def title(settings: Mapping[str, Any]) -> str:
-    """Return the settings of a run in words."""
-    kinds = " ".join(filter(None, (settings["scenario"], settings["workload"])))
-    contract = f"acks={settings['acks']} min.isr={settings['min_isr']}"
-    return f"{kinds} {contract} seed={settings['seed']}{which(settings.get(AGAIN))}"
 
 
 def last_asked(store: Path) -> dict[str, Any] | None:

@@ -197,8 +197,8 @@ def test_the_summary_says_the_same_in_every_form(tmp_path: Path) -> None:
     assert [run["verdict"] for run in document["runs"]] == ["VALID", "UNKNOWN", "INVALID"]
     assert document["runs"][0]["anomalies"] == {"lost-write": 12}
     markdown = (tmp_path / "summary.md").read_text()
-    row = f"| VALID | {CONTROL} | 1 | 2 | 3 | 0 of 0 | lost-write ×12 | 20261121T000000-x-3 |"
-    assert row in markdown.splitlines()
+    row = "acks=1 min.isr=2 seed=3 | 0 of 0 | lost-write ×12 | 20261121T000000-x-3 |"
+    assert f"| VALID | {CONTROL} {row}" in markdown.splitlines()
     assert summary.lines()[0].startswith("INVALID  3 runs")
     # Both runs of the same settings are one case, as bad as the worse of them.
     assert (junit.tests, junit.failures, junit.errors) == (2, 1, 0)
