@@ -179,7 +179,12 @@ class Index:
         return {kafka: self._lines_of(kafka) for kafka in self.versions()}
 
     def _lines_of(self, kafka: str) -> dict[str, Markup]:
-        runs = [run for run in self._recent() if run.result.kafka == kafka and run.result.run]
+        # What a control does to the cluster is scripted: it says nothing of a night.
+        runs = [
+            run
+            for run in self._recent()
+            if run.result.kafka == kafka and run.result.run and not run.result.control
+        ]
         return {
             "recovery, median": small_line(
                 self._points(runs, _recovery_s), what=f"recovery on Kafka {kafka}"

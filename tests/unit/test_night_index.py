@@ -191,6 +191,14 @@ def test_quantities_are_lines_over_the_nights() -> None:
     assert "25%" in quantities["of the time under fault"]
 
 
+def test_a_control_is_no_part_of_the_lines() -> None:
+    runs = [ran("20261101-x"), ran("20261102-x", control=True)]
+
+    (quantities,) = Index(runs=runs, known=KnownFindings()).lines().values()
+
+    assert all("20261102-x: " not in line for line in quantities.values())
+
+
 def test_a_night_without_a_value_leaves_a_gap() -> None:
     line = small_line([("a", 1.0), ("b", None), ("c", 2.0), ("d", 0.0)], what="recovery")
     shape = re.search(r'class="through" d="([^"]+)"', line)
