@@ -255,7 +255,6 @@ def run_campaign(campaign: Campaign[R, S], folder: Path, session: Session) -> S:
     Raises:
         UsageError: what is asked for cannot be run.
         HealFailed: something may still be broken; nothing more was run.
-        EnvironmentBroken: the process that verifies runs is no more.
     """
     owner_file = folder / _OWNER
     write_atomically(owner_file, cleanup.owner())

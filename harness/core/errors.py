@@ -41,6 +41,10 @@ class ClusterBroken(EnvironmentBroken):
     """The cluster did not start, fell ill outside any fault, or ignored its configuration."""
 
 
+class SparkEnded(EnvironmentBroken):
+    """The JVM of a local Spark session ended; its process can start no other."""
+
+
 class WaitTimeout(KafkaChaosError):
     """A bounded wait ended before its condition held; the message shows the last state seen."""
 

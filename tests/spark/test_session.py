@@ -2,6 +2,8 @@
 
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +176,28 @@ def test_a_class_of_java_and_its_method_are_looked_up_once(spark: SparkSession) 
     assert jvm.functions.lit(1).toString() == "1"
     # What changes is asked for each time.
     assert jvm.java.lang.System.out is not jvm.java.lang.System.out
+
+
+KILLED = """
+from pyspark import SparkContext
+from harness.core.errors import SparkEnded
+from verifiers.spark.session import in_service, open_session, tuned
+
+session = open_session()
+try:
+    with in_service(session), tuned(session, rows=1):
+        SparkContext._gateway.proc.kill()
+        SparkContext._gateway.proc.wait()
+        session.range(1).count()
+except SparkEnded as error:
+    print(error)
+"""
+
+
+def test_a_jvm_that_was_killed_is_told_of() -> None:
+    # This process has a JVM that others need.
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED], capture_output=True, text=True, timeout=300, check=True
+    )
+
+    assert "The JVM of Spark ended while a run was verified (exit status -9)" in done.stdout

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,10 +22,16 @@ from harness.campaigns.campaign import (
     time_needed_s,
 )
 from harness.campaigns.configure import Overrides, configure
-from harness.campaigns.judging_queue import JudgingQueue
+from harness.campaigns.judging_queue import JudgingQueue, _judge
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
 from harness.cluster import cleanup
-from harness.core.errors import ClusterBroken, EnvironmentBroken, HealFailed, UsageError
+from harness.core.errors import (
+    ClusterBroken,
+    EnvironmentBroken,
+    HealFailed,
+    SparkEnded,
+    UsageError,
+)
 from harness.core.run_dir import RunDir
 from harness.run.runner import Runner
 from tests.unit.campaign_fixture import Machine, Queue, machine, report
@@ -300,7 +307,7 @@ def test_what_was_asked_otherwise_is_not_gone_on_with(machine: Machine, tmp_path
 
 
 def test_runs_that_cannot_be_judged_say_why_in_the_order_of_the_runs(tmp_path: Path) -> None:
-    queue: JudgingQueue[int, None] = JudgingQueue(_pool=ThreadPoolExecutor(1))
+    queue: JudgingQueue[int, None] = JudgingQueue(start=lambda: ThreadPoolExecutor(1))
     try:
         for number in (1, 2):
             queue.add(number, RunDir(tmp_path / str(number)), print, seconds=7.0)
@@ -312,14 +319,59 @@ def test_runs_that_cannot_be_judged_say_why_in_the_order_of_the_runs(tmp_path: P
     assert all("There is no run folder" in str(error) for _, error in judged)
 
 
-def test_a_process_that_is_killed_while_it_judges_is_no_verdict(tmp_path: Path) -> None:
+def kill(queue: JudgingQueue[int, None]) -> None:
+    pool: Any = queue._pool
+    (process,) = pool._processes.values()
+    process.kill()
+
+
+def test_a_run_whose_judge_is_killed_is_judged_by_another(tmp_path: Path) -> None:
     queue: JudgingQueue[int, None] = JudgingQueue()
     try:
-        queue.add(1, RunDir(tmp_path), print, seconds=7.0)
-        pool: Any = queue._pool
-        (process,) = pool._processes.values()
-        process.kill()
-        with pytest.raises(EnvironmentBroken, match="go on with --resume"):
-            list(queue.finished(leave=0))
+        for number in (1, 2):
+            queue.add(number, RunDir(tmp_path / str(number)), print, seconds=7.0)
+        kill(queue)
+        judged = list(queue.finished(leave=0))
     finally:
         queue.close()
+
+    assert [number for number, _ in judged] == [1, 2]
+    assert all("There is no run folder" in str(error) for _, error in judged)
+
+
+def test_a_run_that_no_judge_outlives_is_no_verdict_and_the_next_one_has_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    queue: JudgingQueue[int, None] = JudgingQueue()
+    again = queue._start_again
+
+    def start_and_kill(self: JudgingQueue[int, None]) -> None:
+        again()
+        kill(self)
+
+    try:
+        queue.add(1, RunDir(tmp_path), print, seconds=7.0)
+        kill(queue)
+        with monkeypatch.context() as patch:
+            patch.setattr(JudgingQueue, "_start_again", start_and_kill)
+            ((_, unjudged),) = queue.finished(leave=0)
+        queue.add(2, RunDir(tmp_path / "2"), print, seconds=7.0)
+        ((_, judged),) = queue.finished(leave=0)
+    finally:
+        queue.close()
+
+    assert isinstance(unjudged, EnvironmentBroken)
+    assert "ended 2 times" in str(unjudged)
+    assert "There is no run folder" in str(judged)
+
+
+def _without_spark(run_dir: RunDir, master: str | None) -> None:
+    raise SparkEnded("The JVM ended.")
+
+
+def test_a_judge_without_its_jvm_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("harness.campaigns.judging_queue.judge", _without_spark)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+
+    with pytest.raises(SystemExit):
+        _judge(RunDir(tmp_path), print, 7.0, None)

@@ -21,12 +21,13 @@ from typing import IO, Any
 
 import pyspark
 from py4j.java_gateway import JavaClass, JavaMember, JVMView
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from harness.core.cache import cache_folder
-from harness.core.errors import EnvironmentBroken
+from harness.core.errors import EnvironmentBroken, SparkEnded
 from verifiers.spark import storage
 from verifiers.spark.errors import first_line
 from verifiers.spark.hadoop import hadoop_files
@@ -176,31 +177,49 @@ def is_local(session: SparkSession) -> bool:
 
 @contextmanager
 def in_service(session: SparkSession) -> Iterator[None]:
-    """Raise EnvironmentBroken if the master went away, instead of the error that this caused.
+    """Raise EnvironmentBroken if the session ended, instead of the error that this caused.
 
     A master that never answered looks the same: Spark starts, tries for a minute, and gives up.
 
     Raises:
-        EnvironmentBroken: the session ended while it was needed.
+        EnvironmentBroken: the master went away while it was needed.
+        SparkEnded: so did the JVM of a local session.
     """
     master = session.sparkContext.master
 
     def has_ended() -> bool:
         java = session.sparkContext._jsc
-        return java is None or bool(java.sc().isStopped())
+        try:
+            return java is None or bool(java.sc().isStopped())
+        except (OSError, Py4JError):
+            # The JVM itself does not answer.
+            return True
 
-    gone = EnvironmentBroken(
-        f"The Spark master {master} cannot be reached, or went away: is it running, and does it "
-        "take this application? Without --master the verifier runs on this machine alone."
-    )
+    def gone() -> EnvironmentBroken:
+        if is_local(session):
+            return SparkEnded(
+                f"The JVM of Spark ended while a run was verified ({_exit_status()}), for want of "
+                "memory perhaps: verify the run again."
+            )
+        return EnvironmentBroken(
+            f"The Spark master {master} cannot be reached, or went away: is it running, and does "
+            "it take this application? Without --master the verifier runs on this machine alone."
+        )
+
     try:
         yield
     except Exception as error:
         if has_ended():
-            raise gone from error
+            raise gone() from error
         raise
     if has_ended():
-        raise gone
+        raise gone()
+
+
+def _exit_status() -> str:
+    gateway = SparkContext._gateway
+    status = None if gateway is None else gateway.proc.poll()
+    return "it still runs" if status is None else f"exit status {status}"
 
 
 @contextmanager
