@@ -233,6 +233,7 @@ def test_every_error_of_ours_has_the_exit_code_of_the_design() -> None:
         "HistoryUnreadable": 3,
         "EnvironmentBroken": 4,
         "ClusterBroken": 4,
+        "SparkEnded": 4,
         "WaitTimeout": 4,
         "PreconditionUnmet": 3,
         "HealFailed": 5,
