@@ -27,6 +27,7 @@ _NICENESS = 5
 let it stand still, and the runs behind it waited for minutes."""
 
 _TRIES = 2
+"""So many processes begin to judge a run before it is left without a verdict."""
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -14,8 +14,9 @@ from harness.campaigns.campaign import RUNS_A_CLUSTER, SEED_RANGE, Cell, key_of
 from harness.campaigns.configure import DEALS
 from harness.campaigns.night_log import CONTROL, NightRun, nights_of
 from harness.campaigns.rarity import promises
-from harness.campaigns.repetitions import numbered, title, topic_of, words_of
+from harness.campaigns.repetitions import numbered, topic_of
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell
+from harness.campaigns.titles import in_words, title, words_of
 from harness.campaigns.turns import Turns
 from harness.core.errors import UsageError
 from harness.core.scenario import Scenario
@@ -293,7 +294,7 @@ def _fits(entry: Flags, flags: Flags) -> bool:
 
 
 def _words(flags: Flags) -> str:
-    return ", ".join(f"{name}={words_of(value) or 'none'}" for name, value in flags.items())
+    return ", ".join(in_words(flags))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 (any flag's)

@@ -35,12 +35,12 @@ from harness.campaigns.repetitions import (
     firsts,
     numbered,
     repetitions,
-    title,
     topic_of,
     with_repetitions,
 )
 from harness.campaigns.scenario_result import ScenarioResult, scenario_cell, tally_of
 from harness.campaigns.time_spent import TimeSpent
+from harness.campaigns.titles import title
 from harness.core.progress import Say
 from harness.core.run_dir import SCHEMA, canonical_json, write_atomically
 from harness.core.scenario import Scenario

@@ -9,7 +9,6 @@ from harness.campaigns.scenario_result import ScenarioResult
 REPEATS = 3
 AGAIN = "again"
 """What the settings of a repetition have more than those of the run that it repeats: its number."""
-_TOLD_APART = ("number", "scenario", "workload", "acks", "min_isr", "seed", AGAIN)
 
 
 def with_repetitions(
@@ -47,25 +46,6 @@ def numbered(settings: Mapping[str, Any], again: int | None) -> dict[str, Any]:
 def topic_of(number: int, again: int | None) -> str:
     """Return the name of the topic of a run, or of its repetition: runs share clusters."""
     return f"run-{number}" if again is None else f"run-{number}-again-{again}"
-
-
-def title(settings: Mapping[str, Any]) -> str:
-    """Return in words what a run of a night is of, and which repetition it is."""
-    kinds = " ".join(filter(None, (settings["scenario"], settings["workload"])))
-    others = [
-        f"{name}={words_of(value) or 'none'} "
-        for name, value in sorted(settings.items())
-        if name not in _TOLD_APART
-    ]
-    contract = f"acks={settings['acks']} min.isr={settings['min_isr']}"
-    again = f" again, {settings[AGAIN]} of {REPEATS}" if AGAIN in settings else ""
-    return f"{kinds} {contract} {''.join(others)}seed={settings['seed']}{again}"
-
-
-def words_of(value: Any) -> str:  # noqa: ANN401 (any flag's)
-    """Return the value of a setting as a flag has it; empty for none."""
-    words = value if isinstance(value, list) else [] if value is None else [value]
-    return ",".join(str(word).strip() for word in words)
 
 
 def firsts(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:

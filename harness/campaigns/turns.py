@@ -34,7 +34,7 @@ class Turns:
             self.take(number, run.get(number, 0))
 
     def take(self, number: int, times: float = 1) -> None:
-        """A combination is run."""
+        """Count a combination as run."""
         for part in self._parts[number]:
             self._run[part] += times
 
