@@ -24,11 +24,12 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         One row per lost record; offset as acknowledged, null under acks=0; time of the
         acknowledgement. `polled` in the detail counts consumers' reads before it was lost;
         `held_by`, `lacking`, `cut_by`, `cut_to`, `cut_at_utc` and `cut_epoch` say which brokers
-        still have it on disk and which do not, and who cut it where and when; `lost_by` the first
-        thing that can have lost it. The kind is "unread" if every replica still has it, so that the
-        final read is wrong; "unexplained" if nothing can have lost it; "destroyed" if faults
-        destroyed every copy that its acknowledgement stands for, "partly-destroyed" if they did so
-        on some replica; else "explained", or null where who led the partition is not known.
+        still have it on disk and which do not, and who cut it where and when; `lost_by` what can
+        have lost it: the first cut that is known to lie below it, or else the first thing of all.
+        The kind is "unread" if every replica still has it, so that the final read is wrong;
+        "unexplained" if nothing can have lost it; "destroyed" if faults destroyed every copy that
+        its acknowledgement stands for, "partly-destroyed" if they did so on some replica; else
+        "explained", or null where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
@@ -50,7 +51,7 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
 
 
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
-    """Return the lost records that something can have lost: how many things, and the first.
+    """Return the lost records that something can have lost: how many things, and the likeliest.
 
     `destroyed` tells whether one of them destroyed every copy, `partly_destroyed` whether one
     destroyed that of some replica.
@@ -67,6 +68,8 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         & F.coalesce(absent["complete_ns"] >= cause["since_ns"], F.lit(True))
         & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
     )
+    # Before KIP-101 a change of leader leaves no trace of where the new leader's log went on.
+    is_vague = (absent["offset"] >= cause["cut_to"]).isNull()
     # What a log that was cut did not hold yet has not been taken from it.
     took_it = cause["takes_a_copy"] & F.coalesce(absent["offset"] < cause["cut_end"], F.lit(True))
     return (
@@ -74,7 +77,7 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         .groupBy(absent["topic"], absent["value"])
         .agg(
             F.count("*").alias("causes"),
-            F.min_by("words", "at_ns").alias("lost_by"),
+            F.min_by("words", F.struct(is_vague, "at_ns")).alias("lost_by"),
             F.bool_or("destroys").alias("destroyed"),
             F.bool_or(took_it).alias("partly_destroyed"),
         )

@@ -85,6 +85,20 @@ STORIES = (
         )
     ),
     Story(
+        title="a cut below a lost record is told of before a change of leader that came first",
+        why="before KIP-101 a new leader's log does not say where it went on",
+        ops=[ok(*A, 0), ok(*B, 1), ok(*C, 2), final(Rec(*A, 0), Rec(*C, 2))],
+        timeline={
+            "loss_causes": [
+                cause_of_loss(words="a change of leader"),
+                cause_of_loss(at_ns=5, cut_to=2, words="a cut above it"),
+                cause_of_loss(at_ns=7, cut_to=1),
+                cause_of_loss(at_ns=8, cut_to=0, words="a later cut"),
+            ]
+        },
+        finds=[lost_by_damage("explained")],
+    ),
+    Story(
         title="a lost tail is lost and not unseen",
         why="KAFKA-3410: unclean leaders cut tails first; a tail counts like the middle",
         ops=[ok(*A, 0), ok(*B, 1), final(Rec(*A, 0))],
