@@ -107,16 +107,21 @@ class Mix:
             UsageError: the run is too short for a single pattern.
         """
         drawn: list[tuple[Step, ...]] = []
-        used_s = 0.0
-        for steps in self._drawn(seed, duration_s):
-            used_s += self.gap_s + _length_s(steps)
-            if used_s > duration_s:
+        used_s, shortest_s = 0.0, math.inf
+        for number, steps in enumerate(self._drawn(seed, duration_s)):
+            needed_s = self.gap_s + _length_s(steps)
+            if used_s + needed_s <= duration_s:
+                used_s += needed_s
+                drawn.append(steps)
+            elif drawn or number == _MOST_PASSED_OVER:
                 break
-            drawn.append(steps)
+            else:
+                # Whether a run can be must not depend on its seed: a shorter one may come.
+                shortest_s = min(shortest_s, needed_s)
         if not drawn:
             raise UsageError(
                 f"{duration_s:g} s is too short for a fault with its quiet time: "
-                f"give at least --duration {math.ceil(used_s)}s."
+                f"give at least --duration {math.ceil(shortest_s)}s."
             )
         slack_s = duration_s - sum(self.gap_s + _length_s(steps) for steps in drawn)
         random = Random(f"{seed}/gaps")  # noqa: S311
@@ -175,6 +180,8 @@ class Mix:
 _FEWEST_FAULTS = 6
 """A limit is long for a run in which so many holds just above it do not fit."""
 _PLAIN_HOLD_S = (4.0, 8.0)
+_MOST_PASSED_OVER = 100
+"""A run for which so many draws in turn are too long is too short."""
 
 
 def _length_s(steps: Sequence[Step]) -> float:

@@ -416,6 +416,14 @@ def test_a_run_too_short_for_one_fault_is_refused() -> None:
         plan(configure("mixed", Overrides(duration_s=3)), 7)
 
 
+def test_whether_a_run_is_too_short_is_not_a_matter_of_its_seed() -> None:
+    mix = Mix(faults=(BrokerKill(),), targets=(LeaderOf("orders"),), hold_s=(2.0, 20.0))
+
+    assert all(mix.steps(seed, 20) for seed in range(200))
+    with pytest.raises(UsageError, match=r"too short .* --duration 6s"):
+        mix.steps(1, 4)
+
+
 def test_a_run_too_short_for_its_script_is_refused() -> None:
     step = Step(at_s=5, fault=BrokerKill(), target=LeaderOf("orders"), hold_s=10)
 
