@@ -127,7 +127,7 @@ class Shrink:
         """
         self.trials.base = None
         steps = steps_of(whole.scenario)
-        hanging = _with_their_patterns(planned, self.suspects)
+        hanging = _with_what_hangs_together(planned, self.suspects)
         alone = tuple(s for n, s in enumerate(steps, start=1) if str(n) in hanging)
         if 0 < len(alone) < len(steps) and (yield from self._try_steps(alone)):
             self.trials.base = self.tried[-1].number
@@ -192,13 +192,17 @@ def suspects(report: Report, finding: Finding, origin_ns: int | None) -> frozens
     return frozenset(found & {fault.id for fault in report.faults})
 
 
-def _with_their_patterns(steps: Sequence[Step], ids: Collection[str]) -> set[str]:
-    """Return ids of steps, and of all in their patterns: one opens what another one meets."""
+def _with_what_hangs_together(steps: Sequence[Step], ids: Collection[str]) -> set[str]:
+    """Return ids of steps, of all in their patterns, and of those that follow by an event.
+
+    One opens what another one meets.
+    """
     groups: list[set[str]] = []
     before: Step | None = None
     for number, step in enumerate(steps, start=1):
-        hangs = before is not None and step.pattern == before.pattern not in ("", ALONE)
-        if not hangs or opens_pattern(step, before):
+        is_of_one_pattern = before is not None and step.pattern == before.pattern != ALONE
+        hangs = is_of_one_pattern and bool(step.pattern) and not opens_pattern(step, before)
+        if not groups or not (hangs or step.after):
             groups.append(set())
         groups[-1].add(str(number))
         before = step

@@ -19,7 +19,8 @@ from harness.cli.scenario_file import read_scenario_file, scenario_text
 from harness.cli.settings import BY_NAME, scenario_of
 from harness.core.errors import UsageError
 from harness.core.fault import describe
-from harness.core.scenario import Scenario, Step
+from harness.core.scenario import After, Scenario, Step
+from harness.core.schedule import Script
 from harness.core.verdict import Verdict
 from harness.run.nemesis import plan
 from harness.run.scenario_run import ScenarioRun
@@ -123,6 +124,24 @@ def test_suspects_come_with_the_rest_of_their_patterns() -> None:
     assert [s.fault for s in steps_of(shrunk.tried[1].scenario)] == [
         s.fault for s in steps[first - 1 : first + 2]
     ]
+
+
+def test_suspects_come_with_what_follows_them_by_an_event() -> None:
+    kill, pause = parse_fault("broker_kill"), parse_fault("broker_pause")
+    leader = parse_target("leader_of", topic="orders")
+    elected = After(event=parse_event("leader_elected", topic="orders"), delay_s=0.5)
+    steps = (
+        Step(at_s=5, fault=pause, target=leader, hold_s=4),
+        Step(at_s=30, fault=kill, target=leader, hold_s=9),
+        Step(at_s=30, fault=kill, target=leader, hold_s=5, after=elected),
+        Step(at_s=60, fault=pause, target=leader, hold_s=4),
+    )
+    shrunk = shrink(replace(scenario(), schedule=Script(script=steps)), suspects=frozenset({"2"}))
+
+    play(shrunk.cells(), shrunk.trials, lambda _, s: s["candidate"] <= 1)
+
+    tried = steps_of(shrunk.tried[1].scenario)
+    assert [(step.hold_s, step.after is not None) for step in tried] == [(9, False), (5, True)]
 
 
 def test_suspects_that_do_not_show_it_are_left_for_the_run_as_it_was() -> None:
