@@ -200,9 +200,9 @@ def _with_what_hangs_together(steps: Sequence[Step], ids: Collection[str]) -> se
     groups: list[set[str]] = []
     before: Step | None = None
     for number, step in enumerate(steps, start=1):
-        is_of_one_pattern = before is not None and step.pattern == before.pattern != ALONE
-        hangs = is_of_one_pattern and bool(step.pattern) and not opens_pattern(step, before)
-        if not groups or not (hangs or step.after):
+        is_single = step.pattern in ("", ALONE)
+        begins = step.after is None and (is_single or opens_pattern(step, before))
+        if begins or not groups:
             groups.append(set())
         groups[-1].add(str(number))
         before = step

@@ -123,7 +123,7 @@ class Mix:
                 f"{duration_s:g} s is too short for a fault with its quiet time: "
                 f"give at least --duration {math.ceil(shortest_s)}s."
             )
-        slack_s = duration_s - sum(self.gap_s + _length_s(steps) for steps in drawn)
+        slack_s = duration_s - used_s
         random = Random(f"{seed}/gaps")  # noqa: S311
         delays_s = sorted(random.uniform(0, slack_s) for _ in drawn)
         planned, begin_s = [], 0.0

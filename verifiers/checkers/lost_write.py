@@ -57,6 +57,7 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     destroyed that of some replica.
     """
     cause = F.broadcast(loss_causes)
+    is_above = absent["offset"] >= cause["cut_to"]
     fits = (
         (absent["topic"] == cause["topic"])
         & (
@@ -66,10 +67,10 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         )
         & F.coalesce(absent["invoke_ns"] <= cause["until_ns"], F.lit(True))
         & F.coalesce(absent["complete_ns"] >= cause["since_ns"], F.lit(True))
-        & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
+        & F.coalesce(is_above, F.lit(True))
     )
     # Before KIP-101 a change of leader leaves no trace of where the new leader's log went on.
-    is_vague = (absent["offset"] >= cause["cut_to"]).isNull()
+    is_vague = is_above.isNull()
     # What a log that was cut did not hold yet has not been taken from it.
     took_it = cause["takes_a_copy"] & F.coalesce(absent["offset"] < cause["cut_end"], F.lit(True))
     return (
