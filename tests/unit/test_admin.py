@@ -162,14 +162,15 @@ def test_the_end_of_a_log_is_asked_of_the_new_leader(
     assert Admin(NOWHERE).end_offset("t", 0) == 7
 
 
-def test_a_configuration_is_asked_again_when_the_client_gave_up_its_handle(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("code", [KafkaError._DESTROY_BROKER, KafkaError._TIMED_OUT])
+def test_a_configuration_is_asked_again_when_the_client_lost_the_broker(
+    monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     class Forgetful(_MovingLeader):
         def describe_configs(self, resources: Any, *, request_timeout: float) -> Any:
             return self.list_offsets(resources, request_timeout=request_timeout)
 
-    lost = KafkaError(KafkaError._DESTROY_BROKER)
+    lost = KafkaError(code)
     entry = SimpleNamespace(value="2")
     forgetful = Forgetful(lost, lost, {"min.insync.replicas": entry})
     monkeypatch.setattr(harness.cluster.admin, "AdminClient", lambda *_, **__: forgetful)
