@@ -387,7 +387,7 @@ class Admin:
 
     def _entries(self, kind: ResourceType, name: str, timeout_s: float) -> dict[str, ConfigEntry]:
         resource = ConfigResource(kind, name)
-        patience_s = min(timeout_s, _ANSWER_S / 2)
+        patience_s = min(timeout_s, _FOUND_S)
 
         def ask() -> dict[str, ConfigEntry]:
             futures = self._client.describe_configs([resource], request_timeout=patience_s)
@@ -395,7 +395,6 @@ class Admin:
             entries: dict[str, ConfigEntry] = self._result(future, f"config of {name}", patience_s)
             return entries
 
-        # Under load librdkafka may wait for one broker and miss that it is there.
         return self._again(ask, _UNANSWERED, timeout_s)
 
     def _describe(self, kind: ResourceType, name: str, timeout_s: float = 15.0) -> dict[str, str]:
@@ -445,6 +444,9 @@ _MOST_SILENCES = 3
 
 _ANSWER_S = 10.0
 """A controller that has not answered by then may have moved: the next one is asked."""
+
+_FOUND_S = 5.0
+"""librdkafka may wait for a broker and miss that it is there: asked again after so many seconds."""
 
 _REGISTERED_S = 5.0
 """A broker that has just registered is known to every other one by then, seconds."""
