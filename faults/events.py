@@ -155,7 +155,7 @@ class CommitsRest:
         """
         _reject_no_time("commits_rest", self.for_s)
 
-    def happens(self, before: View, after: View) -> bool:  # noqa: ARG002
+    def happens(self, before: View, after: View) -> bool:  # noqa: ARG002 (all are asked alike)
         """Return whether it has stood still for so long."""
         end = after.committed.get((self.topic, self.partition))
         return end is not None and end.rested_s >= self.for_s

@@ -100,7 +100,7 @@ class GcPause:
             )
         for broker in victims:
             wait_until(
-                lambda broker=broker: _ended(cluster, broker),  # type: ignore[misc]
+                lambda broker=broker: _ended(cluster, broker),  # type: ignore[misc]  # a default hides the type
                 timeout_s=_END_S,
                 what=f"broker {broker.node_id} to end its collections",
                 interval_s=1.0,

@@ -63,7 +63,7 @@ class Returned:
 class Recovering:
     """Somebody is hit, and during the recovery somebody else."""
 
-    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002
+    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002 (all are asked alike)
         """Return True: recovery follows every fault."""
         return True
 

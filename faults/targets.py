@@ -26,7 +26,7 @@ class LeaderOf:
     topic: str
     partition: int = 0
 
-    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the leader; nobody while there is none."""
         leader = cluster.leader_of(self.topic, self.partition)
         return (leader,) if leader else ()
@@ -111,7 +111,7 @@ class Controller:
 
     traits: ClassVar[TargetTraits] = TargetTraits(hits_controllers=True, needs_container=True)
 
-    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the active controller; nobody while none is elected."""
         active = cluster.controller()
         return (active,) if active else ()
@@ -133,7 +133,7 @@ class CoordinatorOf:
         """What a target of the run's own group needs."""
         return TargetTraits(needs_group=self.group is None)
 
-    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the leader of the group's partition of __consumer_offsets; nobody while none is.
 
         Raises:
@@ -160,7 +160,7 @@ class TransactionCoordinatorOf:
         """What a target of the run's own transactions needs."""
         return TargetTraits(needs_transactions=self.transactional_id is None)
 
-    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: ClusterMetadata, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the leader of the id's partition of __transaction_state; nobody while none is.
 
         Raises:
@@ -196,7 +196,7 @@ class BrokerOfId:
 
     node_id: int
 
-    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the broker.
 
         Raises:
@@ -215,7 +215,7 @@ class LastRestarted:
 
     traits: ClassVar[TargetTraits] = TargetTraits(needs_container=True)
 
-    def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: Processes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return the broker that was started last; nobody while none runs."""
         started = {
             broker: process.start_ticks
@@ -288,7 +288,7 @@ class AllBrokers:
 
     traits: ClassVar[TargetTraits] = TargetTraits(hits_all=True)
 
-    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002
+    def choose(self, cluster: Nodes, random: Random) -> tuple[Broker, ...]:  # noqa: ARG002 (all are asked alike)
         """Return every broker."""
         return cluster.brokers
 

@@ -86,7 +86,7 @@ def killed(cluster: Processes, victims: Sequence[Broker]) -> dict[int, ProcessSt
         cluster.signal(broker, "SIGKILL")
     for broker in victims:
         wait_until(
-            lambda broker=broker: cluster.process_of(broker) is None,  # type: ignore[misc]
+            lambda broker=broker: cluster.process_of(broker) is None,  # type: ignore[misc]  # a default hides the type
             timeout_s=_DEATH_S,
             what=f"the death of broker {broker.node_id}",
             interval_s=0.05,

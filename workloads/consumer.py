@@ -232,7 +232,7 @@ class _Seeker:
     """Moves a consumer back, now and then, to somewhere that it has been before."""
 
     def __init__(self, settings: ConsumerSettings) -> None:
-        self._random = Random(f"{settings.seed} {settings.process}")  # noqa: S311
+        self._random = Random(f"{settings.seed} {settings.process}")  # noqa: S311 (a draw that its seed repeats, no secret)
         self._every_s = settings.seek_s
         self._highest: dict[int, int] = {}
         self._due = time.monotonic() + self._drawn_s()

@@ -91,7 +91,7 @@ class FinalRead(RecordingConsumer):
             left_s = max(0.0, deadline - time.monotonic())
             try:
                 wait_until(
-                    lambda end=end: self._ask(end, deadline),  # type: ignore[misc]
+                    lambda end=end: self._ask(end, deadline),  # type: ignore[misc]  # a default hides the type
                     timeout_s=left_s,
                     what=f"the ends of {end.topic}-{end.partition}",
                     stop=control.stop,

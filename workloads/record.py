@@ -147,7 +147,7 @@ def values_of(messages: Sequence["Delivered"]) -> "npt.NDArray[np.int64]":
     import numpy as np
 
     kind = type(messages[0])
-    block = b"".join(map(kind.value, messages))  # type: ignore[arg-type]
+    block = b"".join(map(kind.value, messages))  # type: ignore[arg-type]  # all are of one kind
     records = np.frombuffer(block, dtype=np.uint8).reshape(len(messages), -1)
     return records[:, 8:16].copy().view("<i8").reshape(-1)
 

@@ -207,7 +207,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     wanted = {"scenario": str, "seed": int, "duration_s": (int, float), "max_at_once": int,
               "steps": list}  # fmt: skip
     for name, kind in wanted.items():
-        if not isinstance(document, dict) or not isinstance(document.get(name), kind):  # type: ignore[arg-type]
+        if not isinstance(document, dict) or not isinstance(document.get(name), kind):  # type: ignore[arg-type]  # a class or several
             raise UsageError(f"{path} is no plan: it has no {name} as `kafka-chaos plan` writes.")
     if not all(isinstance(step, dict) for step in document["steps"]):
         raise UsageError(f"{path} is no plan: one of its steps is no object.")

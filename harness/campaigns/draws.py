@@ -39,13 +39,13 @@ class Draw:
 
     def one(self, stream: str, version: tuple[int, ...]) -> Any:  # noqa: ANN401 (any flag's)
         """Return the value that a stream draws for a version."""
-        return Random(f"{stream}/{self.name}").choice(self.values(version))  # noqa: S311
+        return Random(f"{stream}/{self.name}").choice(self.values(version))  # noqa: S311 (a draw that its seed repeats, no secret)
 
     def in_turn(self, stream: str, number: int, version: tuple[int, ...]) -> Any:  # noqa: ANN401 (any flag's)
         """Return the value with a number, from 0: each comes once before any comes again."""
         values = list(self.values(version))
         deal, place = divmod(number, len(values))
-        Random(f"{stream}/{self.name}/{deal}").shuffle(values)  # noqa: S311
+        Random(f"{stream}/{self.name}/{deal}").shuffle(values)  # noqa: S311 (a draw that its seed repeats, no secret)
         return values[place]
 
 

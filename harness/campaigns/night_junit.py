@@ -61,7 +61,7 @@ def _case(name: str, runs: Sequence[NightRun], known: KnownFindings) -> TestCase
     else:
         kind = Failure if worst is Verdict.INVALID else Error
         case.result = [kind(_words(telling, worst.name), worst.name)]
-    case.append(_properties(runs))  # type: ignore[no-untyped-call]
+    case.append(_properties(runs))  # type: ignore[no-untyped-call]  # the library has no types
     return case
 
 
@@ -75,7 +75,7 @@ def _words(runs: Iterable[NightRun], otherwise: str) -> str:
 
 
 def _properties(runs: Sequence[NightRun]) -> Properties:
-    properties = Properties()  # type: ignore[no-untyped-call]
+    properties = Properties()  # type: ignore[no-untyped-call]  # the library has no types
     for run in runs:
         facts = [
             ("seed", run.result.settings.get("seed")),

@@ -148,7 +148,7 @@ class Search:
             stream = f"{self.seed}/{number}/{candidate}"
             seed = varied
             if seed is None:
-                seed = Random(f"{stream}/seed").randrange(SEED_RANGE)  # noqa: S311
+                seed = Random(f"{stream}/seed").randrange(SEED_RANGE)  # noqa: S311 (a draw that its seed repeats, no secret)
             flags: Flags = self.flags
             pairs: dict[str, float] = {}
             if self.draws:

@@ -261,7 +261,7 @@ class Admin:
             ClusterBroken: the leader did not answer.
         """
         asked = TopicPartition(topic, partition)
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library has no types
         what = f"end of {topic}-{partition}"
 
         def ask() -> int:
@@ -277,7 +277,7 @@ class Admin:
 
         All are asked at once; those whose leader does not answer in time are left out.
         """
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # the library has no types
         asked = {TopicPartition(topic, number): latest for topic, number in places}
         answered_ns: dict[tuple[str, int], int] = {}
         asked_ns = time.monotonic_ns()

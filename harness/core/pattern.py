@@ -80,7 +80,7 @@ class Deck:
 
     def hold_s_of(self, draw: str) -> float:
         """Return how long a fault is held, seconds, to a tenth."""
-        random = Random(f"{self.stream}/{draw}")  # noqa: S311
+        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
         if self.hold_s is not None:
             return round(random.uniform(*self.hold_s), 1)
         low, high = random.choice(_BANDS)
@@ -88,7 +88,7 @@ class Deck:
 
     def delay_s(self, draw: str) -> float:
         """Return how long a step follows its event, 0 to 2 s; half of them within half a second."""
-        random = Random(f"{self.stream}/{draw}")  # noqa: S311
+        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
         return round(_LONGEST_DELAY_S * random.random() ** 2, 2)
 
     def one_of(self, draw: str, things: Sequence[_Thing]) -> _Thing:
@@ -171,7 +171,7 @@ def lot(stream: str, thing: object) -> float:
     Source: P. Efraimidis, P. Spirakis, Weighted random sampling with a reservoir, 2006.
     """
     weight = _ABRUPT_WEIGHT if _is_abrupt(thing) else 1
-    number: float = Random(stream).random() ** (1 / weight)  # noqa: S311
+    number: float = Random(stream).random() ** (1 / weight)  # noqa: S311 (a draw that its seed repeats, no secret)
     return number
 
 
@@ -192,7 +192,7 @@ pattern = PATTERNS.register
 class Alone:
     """One fault, at a time of its own."""
 
-    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002
+    def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002 (all are asked alike)
         """Return True: every fault can come alone."""
         return True
 

@@ -163,7 +163,7 @@ class Scenario:
         if not isinstance(self.workload, Grouped):
             return ()
         # A stream of its own: faults and members do not change each other's draws.
-        return tuple(self.workload.moves(Random(f"{seed}/members"), self.duration_s))  # noqa: S311
+        return tuple(self.workload.moves(Random(f"{seed}/members"), self.duration_s))  # noqa: S311 (a draw that its seed repeats, no secret)
 
 
 SCENARIOS: Registry[Callable[[], Scenario]] = Registry("scenario", "harness.scenarios")

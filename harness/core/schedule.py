@@ -22,7 +22,7 @@ class Script:
 
     script: tuple[Step, ...]
 
-    def steps(self, seed: int, duration_s: float) -> Sequence[Step]:  # noqa: ARG002
+    def steps(self, seed: int, duration_s: float) -> Sequence[Step]:  # noqa: ARG002 (all are asked alike)
         """Return the steps as written, those at fixed times in the order of these.
 
         Raises:
@@ -124,7 +124,7 @@ class Mix:
                 f"give at least --duration {math.ceil(shortest_s)}s."
             )
         slack_s = duration_s - used_s
-        random = Random(f"{seed}/gaps")  # noqa: S311
+        random = Random(f"{seed}/gaps")  # noqa: S311 (a draw that its seed repeats, no secret)
         delays_s = sorted(random.uniform(0, slack_s) for _ in drawn)
         planned, begin_s = [], 0.0
         for steps, delay_s in zip(drawn, delays_s, strict=True):
@@ -150,7 +150,7 @@ class Mix:
         }
         for number in count():
             turns = {
-                pattern: Random(f"{seed}/{number}/{phrase(describe(pattern))}").random()  # noqa: S311
+                pattern: Random(f"{seed}/{number}/{phrase(describe(pattern))}").random()  # noqa: S311 (a draw that its seed repeats, no secret)
                 for pattern in begun
             }
             for pattern in sorted(turns, key=turns.__getitem__):

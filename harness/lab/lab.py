@@ -463,7 +463,7 @@ class Lab:
         Raises:
             PreconditionUnmet: a fault had no victim, or no witness saw it.
         """
-        random = Random(self._context.seed)  # noqa: S311
+        random = Random(self._context.seed)  # noqa: S311 (a draw that its seed repeats, no secret)
         begin = time.monotonic()
         for step in mix.steps(self._context.seed, for_s):
             self.wait(begin + step.at_s - time.monotonic())

@@ -199,7 +199,7 @@ class Churn:
             self._join(number, move)
             return
         # A stream of its own for each, as the nemesis has for its victims.
-        random = Random(f"{self._context.seed}/{number}/member")  # noqa: S311
+        random = Random(f"{self._context.seed}/{number}/member")  # noqa: S311 (a draw that its seed repeats, no secret)
         try:
             victims = wait_until(
                 lambda: self._victims(random, move),

@@ -355,7 +355,7 @@ class Nemesis:
                 self._patience_s = _IMPATIENT_S
                 raise KafkaChaosError(f"The in-sync replicas were not full: {error}") from error
         # A stream of its own for each fault, so that one more draw here shifts nothing elsewhere.
-        random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311
+        random = Random(f"{self.seed}/{fault_id}/victims")  # noqa: S311 (a draw that its seed repeats, no secret)
         target = phrase(describe(step.target))
 
         def somebody() -> tuple[Broker, ...]:

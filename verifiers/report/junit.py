@@ -36,7 +36,7 @@ def write_junit(record: RunRecord, path: Path) -> None:
         suite.add_testcase(_fault_case(fault))
     document = JUnitXml("kafka-chaos")
     document.add_testsuite(suite)
-    document.update_statistics()  # type: ignore[no-untyped-call]
+    document.update_statistics()  # type: ignore[no-untyped-call]  # the library has no types
     document.write(str(path), pretty=True)
 
 

@@ -50,7 +50,7 @@ def reject_unknown(session: SparkSession, name: str) -> None:
         hadoop_files(session, scheme, rest.partition("/")[0])
 
 
-class _Files(pafs.FileSystemHandler):  # type: ignore[misc]
+class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # its base has no types
     """What pyarrow asks of a file system, asked of Hadoop's."""
 
     def __init__(self, jvm: Any, opened: Any, root: str) -> None:  # noqa: ANN401  (Java's)

@@ -124,7 +124,7 @@ def use_of_archive(java: Path) -> list[str]:
     return [f'"-XX:SharedArchiveFile={archive}"'] if archive.is_file() else []
 
 
-class _KnownClasses(JVMView):  # type: ignore[misc]
+class _KnownClasses(JVMView):  # type: ignore[misc]  # its base has no types
     """A view of the JVM in which a class, and each of its static methods, is looked up once.
 
     py4j asks the JVM for a class and for its method whenever our code names them. For a name that
@@ -141,7 +141,7 @@ class _KnownClasses(JVMView):  # type: ignore[misc]
         return found
 
 
-class _KnownClass(JavaClass):  # type: ignore[misc]
+class _KnownClass(JavaClass):  # type: ignore[misc]  # its base has no types
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever the class has)
         member = super().__getattr__(name)
         if isinstance(member, JavaMember):
@@ -347,7 +347,7 @@ def _start(conf: SparkConf, log: IO[bytes]) -> SparkContext:
         return SparkContext.getOrCreate(conf)
     # The JVM's messages (incubator modules, host names) go to a file: they matter only if the start
     # fails, and the console is for the verdict.
-    gateway = launch_gateway(  # type: ignore[no-untyped-call]
+    gateway = launch_gateway(  # type: ignore[no-untyped-call]  # the library has no types
         conf, popen_kwargs={"stdout": log, "stderr": log}
     )
     return SparkContext(gateway=gateway, conf=conf)

@@ -166,7 +166,7 @@ def _hdfs(authority: str) -> pafs.FileSystem:
     except (OSError, ValueError, RuntimeError) as error:
         raise _unreachable(f"hdfs://{authority}", error) from error
 
-    class Replacing(pafs.FSSpecHandler):  # type: ignore[misc]
+    class Replacing(pafs.FSSpecHandler):  # type: ignore[misc]  # its base has no types
         def move(self, src: str, dest: str) -> None:
             self.fs.mv(src, dest, overwrite=True)
 

@@ -254,4 +254,4 @@ def wait_for(
         if time.monotonic() >= deadline:
             raise AgentError(f"Waited {limit_s:g} s for {what}.")
         # The harness's own wait is not at hand in this container.
-        time.sleep(pulse_s)  # noqa: TID251
+        time.sleep(pulse_s)  # noqa: TID251 (see above)
