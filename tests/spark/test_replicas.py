@@ -220,6 +220,18 @@ def test_no_kafka_may_diverge_within_the_isr() -> None:
     assert ruled("replica-divergence", "out-of-sync", "4.3.1")
 
 
+@pytest.mark.parametrize(
+    ("kafka", "source"), [("0.10.2.2", "scenario 2"), ("1.1.1", "KIP-279"), ("2.0.1", "KIP-101")]
+)
+def test_a_divergence_that_epochs_tell_is_laid_to_what_a_kafka_is_known_for(
+    kafka: str, source: str
+) -> None:
+    contract = Contract(acks="all", min_isr=2, replication_factor=3)
+    found = rule("replica-divergence", "in-sync", Circumstances(contract=contract, kafka=kafka))
+    assert source in found.why.source
+    assert not found.permitted
+
+
 def test_what_lies_damaged_outside_the_isr_is_permitted() -> None:
     assert ruled("corrupt-record", "disk-out-of-sync", "4.3.1")
     assert not ruled("corrupt-record", "disk", "4.3.1")

@@ -1,6 +1,6 @@
 """Offsets at which two replicas hold different batches on disk."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
@@ -20,13 +20,15 @@ def replica_divergence(differences: DataFrame, loss_causes: DataFrame) -> DataFr
     Returns:
         One row per pair of batches; offset is the first at which they differ, `last_offset` in
         the detail the last. Kind "in-sync" if the other replica was in the ISR when the run
-        ended, so that it counts as a copy and may lead, "partly-destroyed" if a fault had moreover
-        destroyed what some replica held there; else "out-of-sync": it cuts its log before it is let
-        in again. An end that such a replica lacks is no divergence. Value is
-        what the leader holds at the offset, or whoever stands for it; `other_value` what the
-        other one has; `holds` and `other_holds` name the records on each side.
+        ended, so that it counts as a copy and may lead; "partly-destroyed" if a fault had moreover
+        destroyed what some replica held there, and the two have one epoch where they part, or
+        none: a leader that led on in its old epoch wrote other records, and no epoch tells. Else
+        "out-of-sync": it cuts its log before it is let in again. An end that such a replica lacks
+        is no divergence. Value is what the leader holds at the offset, or whoever stands for it;
+        `other_value` what the other one has; `holds` and `other_holds` name the records on each
+        side.
 
-    Source: KIP-101, scenario 2.
+    Source: KIP-101, scenario 2; KIP-279.
     """
     destroyed = F.broadcast(
         loss_causes.where("takes_a_copy").select(
@@ -40,9 +42,9 @@ def replica_divergence(differences: DataFrame, loss_causes: DataFrame) -> DataFr
         & (F.col("last") >= F.col("cut_to"))
         & (F.col("first") < F.col("cut_end"))
     )
-    unlike = differences.where(~F.col("same_records"))
+    unlike = differences.where(~F.col("same_records")).withColumn("told_by_epoch", _told_by_epoch())
     partly = unlike.join(destroyed, lay_there, "left_semi").withColumn(
-        "kind", F.lit("partly-destroyed")
+        "kind", F.when(F.col("told_by_epoch"), "in-sync").otherwise("partly-destroyed")
     )
     whole = unlike.join(destroyed, lay_there, "left_anti").withColumn("kind", F.lit("in-sync"))
     return offences(
@@ -52,3 +54,12 @@ def replica_divergence(differences: DataFrame, loss_causes: DataFrame) -> DataFr
         kind=F.when(F.col("in_sync"), F.col("kind")).otherwise("out-of-sync"),
         detail=difference_details() | {"other_value": F.col("other_value")},
     )
+
+
+def _told_by_epoch() -> Column:
+    """Return whether two replicas have batches of two epochs at the first offset where they part.
+
+    Then a follower that asks its leader where epochs end would have cut its log there.
+    """
+    replicas = Window.partitionBy("topic", "partition", "broker", "other_broker")
+    return F.min_by(F.col("epoch") != F.col("other_epoch"), "first").over(replicas)

@@ -106,6 +106,7 @@ EARLY_IDEMPOTENCE = Condition(
     lambda at: at.idempotent and at.is_before(1, 0) and at.contract.max_in_flight > 1,
 )
 CUTS_BY_HIGH_WATERMARK = Condition("Kafka before 0.11", lambda at: at.is_before(0, 11))
+UNKNOWN_EPOCHS_UNANSWERED = Condition("Kafka before 2.0", lambda at: at.is_before(2))
 READS_RACE_APPENDS = Condition("Kafka before 2.5.1", lambda at: at.is_before(2, 5, 1))
 FORGETS_PRODUCERS = Condition("Kafka before 2.5", lambda at: at.is_before(2, 5))
 DECIDES_LATE = Condition("Kafka before 4.0", lambda at: at.is_before(4, 0))

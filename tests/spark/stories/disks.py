@@ -67,6 +67,13 @@ def other_epoch(codec: int) -> Disks:
     return but(Disk(content=ours, epochs=[(0, 0), (1, 5)]), {2: Disk(content=theirs)})
 
 
+def led_on_in_its_epoch() -> Disks:
+    """Return a leader that wrote other records under its old epoch before it got the next one."""
+    ours = v2(0, TEN[:5]) + v2(5, TEN[5:], epoch=1)
+    theirs = v2(0, OTHER[:5]) + v2(5, OTHER[5:], epoch=0)
+    return but(Disk(content=ours, epochs=[(0, 0), (1, 5)]), {2: Disk(content=theirs)})
+
+
 # fmt: off
 DIFFERENCES = (
     Story(
@@ -107,26 +114,53 @@ DIFFERENCES = (
         )
         for name, codec in (("plain", 0), ("gzip", GZIP))
     ),
+    Story(
+        title="other records under another epoch are a divergence, whatever a fault destroyed",
+        why="KIP-279: a follower that asks where its epoch ends cuts its log there",
+        disks=other_epoch(0),
+        timeline={"loss_causes": [cause_of_loss(cut_to=0, cut_end=12, takes_a_copy=True)]},
+        ends=ten(),
+        finds=[
+            row(
+                "replica-divergence", "in-sync", offset=5, last_offset="9", value=(1, 5),
+                process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
+                other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
+            )
+        ],
+    ),
     *(
         Story(
-            title=f"other records where a fault cut a log {place} are a divergence ({kind})",
+            title=f"other records under one epoch where a fault cut a log {place} are {kind}",
             why="what a leader lost with its power is no business of a follower's epochs",
-            disks=other_epoch(0),
+            disks=led_on_in_its_epoch(),
             timeline={"loss_causes": [cause_of_loss(**cut, takes_a_copy=True)]},
             ends=ten(),
             finds=[
                 row(
+                    "epoch-disorder", "ambiguous", offset=0, value=(1, 0), broker="1", epoch="0",
+                    holds="1:0 1:1 1:2 1:3 1:4", last_offset="4", other_broker="2",
+                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4",
+                ),
+                row(
+                    "replica-divergence", first, offset=0, last_offset="4", value=(1, 0),
+                    process=1, broker="1", epoch="0", holds="1:0 1:1 1:2 1:3 1:4",
+                    other_broker="2", other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4",
+                    other_value=of(2, 0),
+                ),
+                row(
                     "replica-divergence", kind, offset=5, last_offset="9", value=(1, 5),
-                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
-                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
-                )
+                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9",
+                    other_broker="2", other_epoch="0", other_holds="2:5 2:6 2:7 2:8 2:9",
+                    other_value=of(2, 5),
+                ),
             ],
         )
-        for place, kind, cut in (
-            ("there", "partly-destroyed", {"cut_to": 9, "cut_end": 12}),
-            ("below", "in-sync", {"cut_to": 0, "cut_end": 5}),
-            ("above", "in-sync", {"cut_to": 10, "cut_end": 12}),
-            ("elsewhere", "in-sync", {"cut_to": 0, "cut_end": 12, "partition": 1}),
+        for place, first, kind, cut in (
+            ("everywhere", "partly-destroyed", "partly-destroyed", {"cut_to": 0, "cut_end": 12}),
+            ("there", "in-sync", "partly-destroyed", {"cut_to": 9, "cut_end": 12}),
+            ("below", "partly-destroyed", "in-sync", {"cut_to": 0, "cut_end": 5}),
+            ("above", "in-sync", "in-sync", {"cut_to": 10, "cut_end": 12}),
+            ("elsewhere", "in-sync", "in-sync", {"cut_to": 0, "cut_end": 12, "partition": 1}),
         )
     ),
     *(
