@@ -59,6 +59,40 @@ def test_truncations_are_read_in_the_words_of_every_generation(
     assert all(cut.broker == 3 for cut in found)
 
 
+RESET = (
+    "[2026-11-21 14:08:18,482] INFO [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=0] Current "
+    "offset 5998 for partition {place} is out of range, which typically implies a leader change. "
+    "Reset fetch offset to {to} (kafka.server.ReplicaFetcherThread)\n"
+)
+OLD_RESET = (
+    "[2026-11-21 14:08:18,022] ERROR [ReplicaFetcherThread-0-1], Current offset 99 for partition "
+    "[orders,0] out of range; reset offset to 12 (kafka.server.ReplicaFetcherThread)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "resets"),
+    [
+        (NEW + RESET.format(place="orders-0", to=6581), [True]),
+        (OLD + OLD_RESET, [True]),
+        (ONE + RESET.format(place="a-b-12", to=7), [True]),
+        (NEW, [False]),
+        (NEW + RESET.format(place="orders-0", to=6580), [False]),
+        (NEW + RESET.format(place="orders-1", to=6581), [False]),
+        (RESET.format(place="orders-0", to=6581) + NEW, [False]),
+        (NEW + NEW + RECOVERED + RESET.format(place="orders-0", to=6581), [False, True, False]),
+    ],
+)
+def test_a_cut_to_the_leaders_end_is_told_from_one_by_epochs(
+    tmp_path: Path, text: str, resets: list[bool]
+) -> None:
+    (tmp_path / "server.log").write_text(text)
+
+    found = read_cuts(tmp_path / "server.log", 3)
+
+    assert [cut.is_reset for cut in found] == resets
+
+
 def test_a_truncation_has_the_time_that_the_broker_gave_it(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(NEW)
 

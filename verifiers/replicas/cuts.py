@@ -7,14 +7,21 @@ r"""Who cut a log, where and when, by the brokers' own logs.
 A log is also emptied whole ("Truncating fully", "Truncate and start at offset"), and cut while it
 is recovered after a crash ("Corruption found in segment …, truncating to offset"). Up to 0.11 a cut
 is announced before the broker looks whether there is anything to cut, and then says that it "has no
-effect".
+effect". A follower that asks for an offset beyond its leader's end takes that end for its own,
+without asking for epochs, and says so afterwards:
 
-Source: Log.truncateTo and Log.truncateFullyAndStartAt of 0.10.2.2; UnifiedLog.truncateTo of 4.3.
+    0.10.2 – 0.11   Current offset 900 for partition [orders,0] out of range; reset offset to 100
+    1.0 –           Current offset 900 for partition orders-0 is out of range, which typically
+                    implies a leader change. Reset fetch offset to 100
+
+Source: Log.truncateTo and Log.truncateFullyAndStartAt of 0.10.2.2; UnifiedLog.truncateTo of 4.3;
+AbstractFetcherThread, handleOutOfRangeError; KIP-320 (mended in 2.1: a leader refuses who follows
+another epoch).
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.run_dir import RunDir
@@ -34,6 +41,10 @@ _CUTS = (
     ),
 )
 _NO_EFFECT = re.compile(rf"Truncating {_PLACE} to {_TO} has no effect")
+_RESET = re.compile(
+    r"for partition \[?(?P<topic>\S+?)[-,](?P<partition>\d+)\]? (?:is )?out of range.*? "
+    rf"[Rr]eset (?:fetch )?offset to {_TO}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +60,7 @@ class Cut:
         at_ms: when, by the broker's clock, milliseconds since 1970; None if its log does not say.
         at_ns: when, on our clock, where it was a fault that cut it.
         cause: that fault, such as "power_loss"; empty where it was the broker itself.
+        is_reset: whether the broker took its leader's end for its own, and asked for no epoch.
     """
 
     broker: int
@@ -59,6 +71,7 @@ class Cut:
     at_ms: int | None = None
     at_ns: int | None = None
     cause: str = ""
+    is_reset: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -107,16 +120,33 @@ def read_cuts(path: Path, broker: int) -> list[Cut]:
     found: list[Cut] = []
     with path.open("rb") as file:
         for content in file:
-            if b"runcat" not in content:
+            if b"runcat" not in content and b"out of range" not in content:
                 continue
             line = content.decode("utf-8", errors="replace")
             if idle := _NO_EFFECT.search(line):
-                place = (idle["topic"], int(idle["partition"]), int(idle["to"]))
-                if found and (found[-1].topic, found[-1].partition, found[-1].to) == place:
+                if found and _place(found[-1]) == _told_place(idle):
                     found.pop()
+            elif reset := _RESET.search(line):
+                _mark(found, _told_place(reset))
             elif (cut := _cut(line, broker)) is not None:
                 found.append(cut)
     return found
+
+
+def _mark(found: list[Cut], place: tuple[str, int, int]) -> None:
+    """Mark the last cut at a place as that of a reset; other logs may have been cut since."""
+    for number in reversed(range(len(found))):
+        if _place(found[number]) == place:
+            found[number] = replace(found[number], is_reset=True)
+            return
+
+
+def _place(cut: Cut) -> tuple[str, int, int]:
+    return (cut.topic, cut.partition, cut.to)
+
+
+def _told_place(told: re.Match[str]) -> tuple[str, int, int]:
+    return (told["topic"], int(told["partition"]), int(told["to"]))
 
 
 def _cut(line: str, broker: int) -> Cut | None:

@@ -128,6 +128,7 @@ def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
     return _row(
         cut.topic, cut.partition, words,
         at_ns=at_ns, until_ns=at_ns, cut_to=cut.to, cut_end=cut.end, takes_a_copy=bool(cut.cause),
+        is_reset=cut.is_reset,
     )  # fmt: skip
 
 
@@ -222,7 +223,7 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
-    return {**row, **bounds, "takes_a_copy": False, "destroys": False, **known}
+    return {**row, **bounds, "takes_a_copy": False, "destroys": False, "is_reset": False, **known}
 
 
 def _brokers(fault: FaultSpan) -> str:

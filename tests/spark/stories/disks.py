@@ -130,6 +130,28 @@ DIFFERENCES = (
     ),
     *(
         Story(
+            title=f"other records below {to}, to which a follower was reset, are {kind}",
+            why="KIP-320: a follower that asks beyond its leader's end asks for no epoch",
+            disks=other_epoch(0),
+            timeline={
+                "loss_causes": [
+                    cause_of_loss(cut_to=0, cut_end=12, takes_a_copy=True),
+                    cause_of_loss(cut_to=to, is_reset=True),
+                ]
+            },
+            ends=ten(),
+            finds=[
+                row(
+                    "replica-divergence", kind, offset=5, last_offset="9", value=(1, 5),
+                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
+                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
+                )
+            ],
+        )
+        for to, kind in ((5, "in-sync"), (6, "partly-destroyed"))
+    ),
+    *(
+        Story(
             title=f"other records under one epoch where a fault cut a log {place} are {kind}",
             why="what a leader lost with its power is no business of a follower's epochs",
             disks=led_on_in_its_epoch(),

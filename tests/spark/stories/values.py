@@ -29,7 +29,7 @@ def lost_by_damage(kind: str) -> Row:
     return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
 
 
-_DESTROYS_NOTHING = {"takes_a_copy": False, "destroys": False}
+_DESTROYS_NOTHING = {"takes_a_copy": False, "destroys": False, "is_reset": False}
 
 
 def cause_of_loss(**other: Any) -> dict[str, Any]:
