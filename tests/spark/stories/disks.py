@@ -7,7 +7,7 @@ from tests.batches import GZIP, old, v2, value_of
 from tests.spark.disks import Disk, Disks, alike, whole
 from tests.spark.ops import Rec, end, final, ok
 from tests.spark.stories.values import cause_of_loss
-from tests.spark.story import Story, of, row
+from tests.spark.story import Row, Story, of, row
 
 TEN = [value_of(1, n) for n in range(10)]
 OTHER = [value_of(2, n) for n in range(10)]
@@ -67,6 +67,15 @@ def other_epoch(codec: int) -> Disks:
     return but(Disk(content=ours, epochs=[(0, 0), (1, 5)]), {2: Disk(content=theirs)})
 
 
+def parted(kind: str) -> Row:
+    """Return what is found on the disks of `other_epoch`."""
+    return row(
+        "replica-divergence", kind, offset=5, last_offset="9", value=(1, 5), process=1, broker="1",
+        epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2", other_epoch="0",
+        other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
+    )  # fmt: skip
+
+
 def led_on_in_its_epoch() -> Disks:
     """Return a leader that wrote other records under its old epoch before it got the next one."""
     ours = v2(0, TEN[:5]) + v2(5, TEN[5:], epoch=1)
@@ -104,13 +113,7 @@ DIFFERENCES = (
             why=_EQUAL,
             disks=other_epoch(codec),
             ends=ten(),
-            finds=[
-                row(
-                    "replica-divergence", "in-sync", offset=5, last_offset="9", value=(1, 5),
-                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
-                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
-                )
-            ],
+            finds=[parted("in-sync")],
         )
         for name, codec in (("plain", 0), ("gzip", GZIP))
     ),
@@ -120,13 +123,7 @@ DIFFERENCES = (
         disks=other_epoch(0),
         timeline={"loss_causes": [cause_of_loss(cut_to=0, cut_end=12, takes_a_copy=True)]},
         ends=ten(),
-        finds=[
-            row(
-                "replica-divergence", "in-sync", offset=5, last_offset="9", value=(1, 5),
-                process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
-                other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
-            )
-        ],
+        finds=[parted("in-sync")],
     ),
     *(
         Story(
@@ -140,13 +137,7 @@ DIFFERENCES = (
                 ]
             },
             ends=ten(),
-            finds=[
-                row(
-                    "replica-divergence", kind, offset=5, last_offset="9", value=(1, 5),
-                    process=1, broker="1", epoch="1", holds="1:5 1:6 1:7 1:8 1:9", other_broker="2",
-                    other_epoch="0", other_holds="2:0 2:1 2:2 2:3 2:4", other_value=of(2, 0),
-                )
-            ],
+            finds=[parted(kind)],
         )
         for to, kind in ((5, "in-sync"), (6, "partly-destroyed"))
     ),
