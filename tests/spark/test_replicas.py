@@ -19,6 +19,7 @@ from tests.spark.ops import TOPIC, Folder, Op, Rec, end, filler, final, ok, poll
 from tests.spark.stories.disks import ONE, OTHER, TEN, THREE, TWO, hurt
 from verifiers.judging.job import Report, verify_all
 from verifiers.oracle.circumstances import Circumstances
+from verifiers.oracle.row import Row
 from verifiers.oracle.table import rule
 from verifiers.replicas.comparison import compare
 from verifiers.replicas.copied import read_copied
@@ -208,10 +209,15 @@ def test_equal_replicas_leave_nothing_for_checkers_and_their_batches_can_be_aske
     assert rows[0]["segment"] == "cluster/broker-1/data/orders-0/00000000000000000000.log"
 
 
+def ruling(anomaly: str, kind: str, kafka: str) -> Row:
+    """Return what is ruled of something that was found on the disks of a Kafka."""
+    contract = Contract(acks="all", min_isr=2, replication_factor=3)
+    return rule(anomaly, kind, Circumstances(contract=contract, kafka=kafka))
+
+
 def ruled(anomaly: str, kind: str, kafka: str) -> bool:
     """Return whether what was found on disks is permitted on a Kafka."""
-    contract = Contract(acks="all", min_isr=2, replication_factor=3)
-    return rule(anomaly, kind, Circumstances(contract=contract, kafka=kafka)).permitted
+    return ruling(anomaly, kind, kafka).permitted
 
 
 def test_no_kafka_may_diverge_within_the_isr() -> None:
@@ -226,8 +232,7 @@ def test_no_kafka_may_diverge_within_the_isr() -> None:
 def test_a_divergence_that_epochs_tell_is_laid_to_what_a_kafka_is_known_for(
     kafka: str, source: str
 ) -> None:
-    contract = Contract(acks="all", min_isr=2, replication_factor=3)
-    found = rule("replica-divergence", "in-sync", Circumstances(contract=contract, kafka=kafka))
+    found = ruling("replica-divergence", "in-sync", kafka)
     assert source in found.why.source
     assert not found.permitted
 

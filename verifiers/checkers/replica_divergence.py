@@ -1,6 +1,6 @@
 """Offsets at which two replicas hold different batches on disk."""
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
@@ -30,41 +30,51 @@ def replica_divergence(differences: DataFrame, loss_causes: DataFrame) -> DataFr
 
     Source: KIP-101, scenario 2; KIP-279; KIP-320.
     """
-    destroyed = F.broadcast(
-        loss_causes.where("takes_a_copy").select(
-            *(F.col(name).alias(f"gone_{name}") for name in ("topic", "partition")),
-            *("cut_to", "cut_end"),
-        )
+    unlike = differences.where(~F.col("same_records")).join(
+        F.broadcast(_damage(loss_causes)), ["topic", "partition"], "left"
     )
-    lay_there = (
-        (F.col("topic") == F.col("gone_topic"))
-        & (F.col("partition") == F.col("gone_partition"))
-        & (F.col("last") >= F.col("cut_to"))
-        & (F.col("first") < F.col("cut_end"))
-    )
-    unlike = _with_epochs_told(differences.where(~F.col("same_records")), loss_causes)
-    partly = unlike.join(destroyed, lay_there, "left_semi").withColumn(
-        "kind", F.when(F.col("epochs_told"), "in-sync").otherwise("partly-destroyed")
-    )
-    whole = unlike.join(destroyed, lay_there, "left_anti").withColumn("kind", F.lit("in-sync"))
+    no_epoch_tells = ~F.coalesce(_parted_by_epoch() & _asked_for_epochs(), F.lit(False))
     return offences(
-        partly.unionByName(whole),
+        unlike,
         offset="first",
         process=producer_of(F.col("value")),
-        kind=F.when(F.col("in_sync"), F.col("kind")).otherwise("out-of-sync"),
+        kind=F.when(~F.col("in_sync"), "out-of-sync")
+        .when(_is_destroyed() & no_epoch_tells, "partly-destroyed")
+        .otherwise("in-sync"),
         detail=difference_details() | {"other_value": F.col("other_value")},
     )
 
 
-def _with_epochs_told(unlike: DataFrame, loss_causes: DataFrame) -> DataFrame:
-    """Add `epochs_told`: whether a follower that asks where epochs end would not differ there.
+def _damage(loss_causes: DataFrame) -> DataFrame:
+    """Return what happened to each partition: `destroyed`, from where to where, and `reset_to`.
 
-    It would not where the two have different epochs from the first offset on at which they part;
-    and nobody has asked who took the end of its leader's log for its own, above that offset.
+    `reset_to` is the highest offset at which a follower took its leader's end for its own.
     """
-    place = ["topic", "partition"]
-    resets = loss_causes.where("is_reset").groupBy(*place).agg(F.max("cut_to").alias("reset_to"))
-    replicas = Window.partitionBy(*place, "broker", "other_broker")
-    parted = F.min_by(F.col("epoch") != F.col("other_epoch"), "first").over(replicas)
-    asked = F.coalesce(F.min("first").over(replicas) >= F.col("reset_to"), F.lit(True))
-    return unlike.join(F.broadcast(resets), place, "left").withColumn("epochs_told", parted & asked)
+    destroyed = F.when(F.col("takes_a_copy"), F.struct("cut_to", "cut_end"))
+    return loss_causes.groupBy("topic", "partition").agg(
+        F.collect_list(destroyed).alias("destroyed"),
+        F.max(F.when(F.col("is_reset"), F.col("cut_to"))).alias("reset_to"),
+    )
+
+
+def _is_destroyed() -> Column:
+    """Return whether a fault had destroyed what some replica held at these offsets."""
+
+    def lay_there(cut: Column) -> Column:
+        return (F.col("last") >= cut["cut_to"]) & (F.col("first") < cut["cut_end"])
+
+    return F.coalesce(F.exists("destroyed", lay_there), F.lit(False))
+
+
+def _of_these_replicas(what: Column) -> Column:
+    return what.over(Window.partitionBy("topic", "partition", "broker", "other_broker"))
+
+
+def _parted_by_epoch() -> Column:
+    """Return whether two replicas have different epochs at the first offset at which they part."""
+    return _of_these_replicas(F.min_by(F.col("epoch") != F.col("other_epoch"), "first"))
+
+
+def _asked_for_epochs() -> Column:
+    """Return whether no follower took its leader's end for its own above where the two part."""
+    return F.coalesce(_of_these_replicas(F.min("first")) >= F.col("reset_to"), F.lit(True))
