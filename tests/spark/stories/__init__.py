@@ -4,6 +4,7 @@ from tests.spark.stories import (
     clean,
     clients,
     cluster,
+    differences,
     disks,
     groups,
     order,
@@ -20,6 +21,7 @@ STORIES = (
     *transactions.STORIES,
     *timeline.STORIES,
     *clients.STORIES,
+    *differences.STORIES,
     *disks.STORIES,
     *cluster.STORIES,
 )
