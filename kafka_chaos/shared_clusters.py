@@ -6,7 +6,6 @@ from pathlib import Path
 
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.described import split_calls
-from harness.campaigns.record import record_run
 from harness.cluster.docker_cluster import PROBE_TOPIC, DockerCluster
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import KafkaChaosError
@@ -116,7 +115,7 @@ class BackgroundRun:
 
     def _carry_out(self, runner: Runner) -> None:
         try:
-            record_run(runner)
+            runner.execute()
         except KafkaChaosError as error:
             self._error = error
         finally:

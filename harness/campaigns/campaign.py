@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
 from harness.campaigns.judging_queue import Interpret, JudgingQueue
-from harness.campaigns.record import record_run
 from harness.cluster import cleanup
 from harness.cluster.pool import ClusterPool
 from harness.core.errors import (
@@ -343,7 +342,7 @@ class _Runs(Generic[R, S]):
         made = self._made.get(cell.key)
         if made is None or not (self._session.store / made["run"] / "run.json").is_file():
             begin = time.monotonic()
-            run_dir = record_run(self._runner(cell))
+            run_dir = self._runner(cell).execute()
             if run_dir.meta()["state"] != "complete":
                 return False
             seconds = round(time.monotonic() - begin, 1)

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.campaigns.record import record_run
 from harness.core.errors import HistoryUnreadable, KafkaChaosError
 from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
@@ -41,7 +40,7 @@ def conduct(runner: Runner, *, master: str | None = None) -> RunResult:
         KafkaChaosError: the run could not be made; what was recorded until then lies in its
             folder, sealed, and can be verified.
     """
-    return judge(record_run(runner), master=master, progress=runner.progress)
+    return judge(runner.execute(), master=master, progress=runner.progress)
 
 
 def judge(

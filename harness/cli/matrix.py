@@ -24,7 +24,7 @@ def matrix(
     """Do the same damage under each of many contracts; ends in one table, linked to the runs."""
     from harness.campaigns.configure import DEFAULT_SCENARIO as DEFAULT_MIX
     from harness.campaigns.contracts import DEFAULT_SCENARIO, combine, run_contracts
-    from harness.campaigns.record import reject_unknown_versions
+    from harness.machine.versions import reject_unknown_versions
 
     seed = _SEED if given["seed"] is None else given["seed"]
     default = DEFAULT_SCENARIO if given["faults"] is None else DEFAULT_MIX

@@ -53,8 +53,8 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Look for what nobody has scripted: short runs with other settings, damage and load each."""
-    from harness.campaigns.record import reject_unknown_versions
     from harness.campaigns.search import Search, run_search
+    from harness.machine.versions import reject_unknown_versions
     from verifiers.checking.checker import CHECKERS
     from verifiers.oracle.table import chapter_of
 

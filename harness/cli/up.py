@@ -31,7 +31,6 @@ def up(
     Without --faults nothing is broken. What was done, with evidence, lies in faults.csv of the
     run's folder, by the clock on the wall.
     """
-    from harness.campaigns.record import record_run
     from harness.run.context import RunContext
     from harness.run.open_run import OpenRun
     from harness.run.runner import Runner
@@ -55,5 +54,6 @@ def up(
     with stoppable(first) as stop, console.live_progress() as progress:
         progress.say(f"scenario {scenario.name} · kafka {scenario.cluster.kafka} · seed {seed}")
         run = OpenRun(scenario, ready)
-        run_dir = record_run(Runner(run=run, seed=seed, store=store, progress=progress, stop=stop))
+        runner = Runner(run=run, seed=seed, store=store, progress=progress, stop=stop)
+        run_dir = runner.execute()
     console.say(f"What was broken: {run_dir.path / 'faults.csv'}")

@@ -25,6 +25,7 @@ from harness.core.wait import pause, wait_until
 from harness.core.workload import ClientSpec
 from harness.history.seal import seal
 from harness.machine.client_packages import ensure_client
+from harness.machine.versions import reject_unknown_versions
 from harness.run.context import Phases, Run, RunContext
 from harness.run.ended_brokers import EndedBrokers
 from harness.run.monitor import Monitor
@@ -74,11 +75,13 @@ class Runner:
         """Execute the run and return its folder, the history sealed.
 
         Raises:
-            UsageError: the plan cannot be made; nothing was started, no folder made.
+            UsageError: the plan cannot be made, or there is no such version of Kafka, or of the
+                client; nothing was started, no folder made.
             ClusterBroken: the cluster did not start, or was ill before any fault.
             HealFailed: a fault could not be taken back; the history is sealed all the same.
         """
         plan = self.run.plan_json(self.seed)
+        reject_unknown_versions(self.run.cluster, self.run.client, say=self.progress.say)
         run_dir = RunDir.create(self.store, scenario=self.run.name, seed=self.seed)
         write_atomically(run_dir.path / "plan.json", plan)
         self._describe(run_dir)

@@ -20,7 +20,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.campaigns.described import parse_event
-from harness.campaigns.record import record_run
 from harness.cli.console import say
 from harness.cli.settings import scenario_of
 from harness.core.errors import UsageError
@@ -161,7 +160,7 @@ def main(arguments: list[str]) -> int:
                     run=ScenarioRun(scenario), seed=seed, store=Path(store),
                     progress=Progress(say=say),
                 )  # fmt: skip
-                found += reactions(record_run(runner))
+                found += reactions(runner.execute())
     if not found:
         raise UsageError("No fault of these runs followed a change in the metadata log.")
     return exit_code(_report(found))

@@ -30,7 +30,7 @@ class Machine:
         self.during: Callable[[Runner], None] = lambda _: None
         self.report: Callable[[Runner], Report | KafkaChaosError] = lambda runner: report(runner)
         self.reports: dict[str, Report | KafkaChaosError] = {}
-        monkeypatch.setattr("harness.campaigns.campaign.record_run", self.record_run)
+        monkeypatch.setattr(Runner, "execute", lambda runner: self.record_run(runner))
         self.queue = Queue(self)
         monkeypatch.setattr("harness.campaigns.campaign.JudgingQueue", lambda _: self.queue)
 

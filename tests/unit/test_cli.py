@@ -96,8 +96,14 @@ def invoke(invoke_raw: Invoke) -> Invoke:
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(
-    invoke: Invoke, words: tuple[str, ...], sentence: str, tmp_path: Path
+    invoke: Invoke,
+    words: tuple[str, ...],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+
     code, out, err = invoke(*words)
 
     assert code == 2, err

@@ -11,7 +11,6 @@ import pytest
 
 from harness.campaigns.configure import Overrides, configure
 from harness.campaigns.nights import Night
-from harness.campaigns.record import reject_unknown_versions
 from harness.cluster.docker_cluster import DockerCluster
 from harness.core.access import Access
 from harness.core.client_library import ClientLibrary, ClientRuntime
@@ -21,6 +20,7 @@ from harness.core.progress import Progress
 from harness.core.run_dir import RunDir
 from harness.core.workload import ClientSpec
 from harness.machine import client_packages
+from harness.machine.versions import reject_unknown_versions
 from harness.run.context import Phases, RunContext
 from workloads.control import loaded_library
 

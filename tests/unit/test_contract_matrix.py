@@ -269,7 +269,7 @@ def test_a_result_is_what_the_report_says(machine: Machine, tmp_path: Path) -> N
 
 def invoke(monkeypatch: pytest.MonkeyPatch, machine: Machine, store: Path, *words: str) -> Any:
     machine.report = lambda runner: report(runner, Verdict.INVALID, lost_write=(1, False))
-    monkeypatch.setattr("harness.campaigns.record.reject_unknown_kafka", lambda version, say: None)
+    monkeypatch.setattr("harness.machine.versions.reject_unknown_kafka", lambda version, say: None)
     return CliRunner().invoke(app, ["matrix", "--store", str(store), *words])
 
 

@@ -74,7 +74,7 @@ def ends_as(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
         monkeypatch.setattr(Runner, "execute", run_without_cluster)
         monkeypatch.setattr("harness.campaigns.conduct.verify_all", verify_without_spark)
-        monkeypatch.setattr("harness.campaigns.record.reject_unknown_kafka", lambda *_, **__: None)
+        monkeypatch.setattr("harness.machine.versions.reject_unknown_kafka", lambda *_, **__: None)
 
     return replace
 
@@ -179,7 +179,7 @@ CAMPAIGNS = {
 @pytest.fixture
 def any_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every version of Kafka exist: nobody asks Maven Central."""
-    for module in ("harness.campaigns.record", "harness.machine.images"):
+    for module in ("harness.machine.versions", "harness.machine.images"):
         monkeypatch.setattr(f"{module}.reject_unknown_kafka", lambda *_, **__: None)
 
 

@@ -13,6 +13,7 @@ import pytest
 import kafka_chaos
 from harness.core.cluster import ClusterSpec
 from harness.core.errors import ClusterBroken, UsageError
+from harness.run.runner import Runner
 from kafka_chaos.shared_clusters import BackgroundRun, Clusters
 
 CHECKOUT = Path(kafka_chaos.__file__).resolve().parents[1]
@@ -223,7 +224,7 @@ def test_a_cluster_that_does_not_start_behind_the_tests_is_an_error(
     def refuse(_: object) -> None:
         raise ClusterBroken("no room")
 
-    monkeypatch.setattr("kafka_chaos.shared_clusters.record_run", refuse)
+    monkeypatch.setattr(Runner, "execute", refuse)
 
     with pytest.raises(ClusterBroken, match="no room"):
         BackgroundRun("broker_kill", seed=7, store=tmp_path, say=lambda _: None)

@@ -97,7 +97,7 @@ def begun(
         return RunDir.create(runner.store, scenario=runner.run.name, seed=runner.seed)
 
     monkeypatch.setattr(Runner, "execute", without_cluster)
-    monkeypatch.setattr("harness.campaigns.record.reject_unknown_kafka", lambda *_, **__: None)
+    monkeypatch.setattr("harness.machine.versions.reject_unknown_kafka", lambda *_, **__: None)
 
     def begin(*words: str) -> tuple[OpenRun, Ended]:
         ended = invoke("up", *words, "--store", str(tmp_path))
@@ -160,7 +160,7 @@ class NoSpark:
             raise ImportError(name)
 
 sys.meta_path.insert(0, NoSpark())
-import harness.campaigns.record, harness.cli.up, harness.run.open_run, harness.cli.settings
+import harness.run.runner, harness.cli.up, harness.run.open_run, harness.cli.settings
 import kafka_chaos.clusters, kafka_chaos.pytest_plugin, kafka_chaos.shared_clusters
 from kafka_chaos import BrokerKill, ClusterSpec, LeaderOf, TopicSpec
 assert not [name for name in sys.modules if name.startswith("verifiers.judging")]

@@ -1,30 +1,23 @@
-"""The recording of a run, without its judgement: neither Spark nor Java is needed."""
+"""Versions that were asked for: whether there are such."""
 
 from harness.core.client_library import ClientLibrary
 from harness.core.cluster import ClusterSpec
 from harness.core.progress import Say
-from harness.core.run_dir import RunDir
 from harness.machine.client_packages import reject_unknown_client
 from harness.machine.images import reject_unknown_kafka
-from harness.run.runner import Runner
-
-
-def record_run(runner: Runner) -> RunDir:
-    """Execute a run and return its folder; nobody has judged it yet.
-
-    Raises:
-        UsageError: as for `conduct`.
-        KafkaChaosError: likewise.
-    """
-    reject_unknown_versions(runner.run.cluster, runner.run.client, say=runner.progress.say)
-    return runner.execute()
 
 
 def reject_unknown_versions(spec: ClusterSpec, client: ClientLibrary | None, *, say: Say) -> None:
     """Reject versions that do not exist: of Kafka, where we make its image, and of the client.
 
+    Args:
+        spec: the cluster that was asked for.
+        client: the clients' library that was asked for; None: the harness's own.
+        say: is told what has to be asked.
+
     Raises:
         UsageError: with the versions that there are.
+        EnvironmentBroken: the engine, Maven or the package index did not answer.
     """
     if client is not None:
         reject_unknown_client(client, say=say)
