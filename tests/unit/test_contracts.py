@@ -11,6 +11,7 @@ import pytest
 
 from harness.core.contract import Contract
 from harness.core.errors import UsageError
+from harness.core.version import numbers
 from verifiers.checking.checker import CHECKERS
 from verifiers.checking.contracts import COLUMNS, in_a_line, main, markdown_page
 from verifiers.oracle.circumstances import ACKS_0, Circumstances
@@ -30,6 +31,7 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "unclean_election": (True, False),
     "kafka": ("0.10.2.2", "0.11.0.3", "1.0.2", "3.6.2", "3.9.1", "4.3.1"),
     "destroyed": (True, False),
+    "last_known_led": (True, False),
 }
 Place = tuple[Any, ...]
 
@@ -37,12 +39,14 @@ Place = tuple[Any, ...]
 def circumstances(replicas: int, place: tuple[Any, ...]) -> Circumstances | None:
     """The circumstances at a place of the product; None where they cannot be."""
     values = dict(zip(DIMENSIONS, place, strict=True))
-    kafka, destroyed = values.pop("kafka"), values.pop("destroyed")
+    kafka, destroyed, led = (values.pop(name) for name in ("kafka", "destroyed", "last_known_led"))
+    if led and numbers(kafka) < (4,):
+        return None
     try:
         contract = Contract(replication_factor=replicas, **values)
     except UsageError:
         return None
-    return Circumstances.planned(contract, kafka, destroys=destroyed)
+    return replace(Circumstances.planned(contract, kafka, destroys=destroyed), last_known_led=led)
 
 
 @cache

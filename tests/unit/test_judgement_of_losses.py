@@ -1,6 +1,7 @@
 """What a fault explains: only one that was injected can have destroyed an acknowledged record."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,37 @@ def test_a_loss_is_that_of_a_last_replica_only_if_a_fault_that_destroys_data_was
 
     assert not judged["lost-write"].permitted
     assert ("last replica standing" in judged["lost-write"].why) is known
+
+
+@pytest.mark.parametrize(
+    ("journal", "led", "known"),
+    [
+        ([DECIDED, INJECTED], True, True),
+        ([DECIDED, INJECTED], False, False),
+        ([], True, False),
+    ],
+    ids=["lost its power and led on", "led by nobody without an ISR", "no fault"],
+)
+@pytest.mark.parametrize(
+    ("anomaly", "kind"),
+    [("lost-write", "partly-destroyed"), ("lost-commit", "partly-destroyed"), ("dirty-read", None)],
+)
+def test_what_a_last_known_leader_had_lost_is_told_as_such(
+    anomaly: str,
+    kind: str | None,
+    journal: list[dict[str, Any]],
+    led: bool,
+    known: bool,
+    tmp_path: Path,
+) -> None:
+    run = folder_with(journal, tmp_path)
+    run = replace(run, meta={**run.meta, "kafka": "4.3.1"})
+    found = Found(counts={(anomaly, kind): 1}, examples={})
+
+    judged = judge_findings(run, found, last_known_led=led)
+
+    assert not judged[anomaly].permitted
+    assert ("last known leader" in judged[anomaly].why) is known
 
 
 @pytest.mark.parametrize("gone", [True, False])

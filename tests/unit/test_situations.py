@@ -7,6 +7,7 @@ import pytest
 
 from harness.core.registry import first_sentence
 from tests.unit.event_story import S, Story
+from verifiers.situations.leaders import last_known_led
 from verifiers.situations.situation import SITUATIONS, in_a_sentence, reached
 
 Tell = Callable[[Story], object]
@@ -167,6 +168,22 @@ def test_what_lacks_one_thing_for_a_situation_is_not_it(name: str, tmp_path: Pat
     NEARLY[name](story)
 
     assert reached(story.events())[name]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("isr", "eligible", "led"),
+    [((), (), True), ((), (2,), True), ((), (1,), False), ((1,), (), False)],
+)
+def test_who_leads_without_an_isr_and_eligible_leaders_leads_uncleanly(
+    isr: tuple[int, ...], eligible: tuple[int, ...], led: bool, tmp_path: Path
+) -> None:
+    story = Story(path=tmp_path).state(0, 1, (1, 2)).state(10, None, (), elr=(1, 2))
+    story.state(20, None, isr, elr=eligible).state(21, 1, (1,))
+
+    events = story.events()
+
+    assert reached(events)["unclean-election"]["count"] == led
+    assert last_known_led(events) is led
 
 
 def test_every_situation_has_a_run_that_reaches_it_and_one_that_nearly_does() -> None:

@@ -23,6 +23,7 @@ def judge_findings(
     loss_causes: Mapping[str, int] | None = None,
     *,
     copies_destroyed: bool = False,
+    last_known_led: bool = False,
 ) -> dict[str, AnomalyFinding]:
     """Return every anomaly that was found, the worst first, each judged by its kinds.
 
@@ -31,12 +32,14 @@ def judge_findings(
         found: what the checkers found.
         loss_causes: the damage that lost records, in words, and how many each lost.
         copies_destroyed: whether faults destroyed every copy that an acknowledgement stands for.
+        last_known_led: whether a last known leader led that was neither in the ISR nor eligible.
     """
     circumstances = Circumstances(
         contract=run.contract,
         kafka=run.kafka,
         destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
         copies_destroyed=copies_destroyed,
+        last_known_led=last_known_led,
     )
     findings: dict[str, AnomalyFinding] = {}
     names = {anomaly for anomaly, _ in found.counts}

@@ -18,12 +18,15 @@ class Circumstances:
         destroyed: whether a fault took away data that a broker had on its disk.
         copies_destroyed: whether faults did so on every replica in the ISR of a partition, and on
             min.insync.replicas of them or more.
+        last_known_led: whether a partition without an ISR was given a leader that was no eligible
+            leader replica: the last known leader (KIP-966).
     """
 
     contract: Contract
     kafka: str
     destroyed: bool = False
     copies_destroyed: bool = False
+    last_known_led: bool = False
 
     @classmethod
     def planned(cls, contract: Contract, kafka: str, *, destroys: bool) -> "Circumstances":
@@ -86,6 +89,11 @@ SHOWN_ALONE_AND_DESTROYED = Condition(
 LAST_REPLICA_DESTROYED = Condition(
     "Kafka before 4.1, and a fault destroyed data on disk",
     lambda at: at.is_before(4, 1) and at.destroyed,
+)
+LAST_KNOWN_DESTROYED = Condition(
+    "a last known leader led that was neither in the ISR nor eligible, and a fault destroyed data "
+    "on disk",
+    lambda at: at.last_known_led and at.destroyed,
 )
 MAY_LOSE = Condition(
     "the contract permits lost-write",

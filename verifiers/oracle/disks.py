@@ -65,7 +65,7 @@ DISKS = (
         "Within one leader epoch a partition's high watermark went down.",
         reasons.copies_destroyed(),
         reasons.shown_by_one(),
-        reasons.LAST_REPLICA,
+        *reasons.LED_ON_WITHOUT_ITS_LOG,
         forbidden(
             "What a leader has once shown as committed stays so while it leads: no contract "
             "permits otherwise.",

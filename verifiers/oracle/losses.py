@@ -45,7 +45,7 @@ LOSSES = (
         reasons.copies_destroyed(),
         reasons.shown_by_one("reads"),
         reasons.CUT_BY_HIGH_WATERMARK,
-        reasons.LAST_REPLICA,
+        *reasons.LED_ON_WITHOUT_ITS_LOG,
         forbidden(reasons.COMMITTED_STAYS, "reads"),
         forbidden(reasons.ISR_KEEPS),
         kinds=("acks", "reads"),
@@ -57,7 +57,7 @@ LOSSES = (
         reasons.copies_destroyed(),
         reasons.shown_by_one(),
         reasons.CUT_BY_HIGH_WATERMARK,
-        reasons.LAST_REPLICA,
+        *reasons.LED_ON_WITHOUT_ITS_LOG,
         forbidden(reasons.COMMITTED_STAYS),
     ),
     chapter(

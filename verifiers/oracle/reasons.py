@@ -3,6 +3,7 @@
 from verifiers.oracle.circumstances import (
     COPIES_DESTROYED,
     CUTS_BY_HIGH_WATERMARK,
+    LAST_KNOWN_DESTROYED,
     LAST_REPLICA_DESTROYED,
     SHOWN_ALONE_AND_DESTROYED,
     UNCLEAN,
@@ -54,6 +55,12 @@ LAST_REPLICA_STANDING = Reason(
     "flushed.",
     "KIP-966, last replica standing; on by default since 4.1",
 )
+LAST_KNOWN_LEADER = Reason(
+    "The contract forbids it, though Kafka with eligible leader replicas is known for it: once "
+    "every member of the ISR and every eligible leader has ended uncleanly, the last known leader "
+    "leads on, whatever it has lost, and the others cut off what they still have.",
+    "KIP-966; Kafka documentation, eligible leader replicas; docs/findings.md",
+)
 CUT_OR_DESTROYED = Reason(
     "The contract forbids it, though Kafka up to 0.10.2 is known for it: a broker that lost what "
     "it had not flushed leads on, and followers that still have it cut it off, to their own high "
@@ -82,10 +89,15 @@ OUTSIDE_THE_ISR = Reason(
 )
 
 CUT_BY_HIGH_WATERMARK = forbidden(KIP_101, given=CUTS_BY_HIGH_WATERMARK)
-LAST_REPLICA = forbidden(LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED)
+LED_ON_WITHOUT_ITS_LOG = (
+    forbidden(LAST_KNOWN_LEADER, given=LAST_KNOWN_DESTROYED),
+    forbidden(LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
+)
+"""Rows on what a leader brings about that lost what it had not flushed."""
 
 PARTLY_DESTROYED = (
     forbidden(CUT_OR_DESTROYED, "partly-destroyed", given=CUTS_BY_HIGH_WATERMARK),
+    forbidden(LAST_KNOWN_LEADER, "partly-destroyed", given=LAST_KNOWN_DESTROYED),
     forbidden(LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
     CUT_BY_HIGH_WATERMARK,
 )

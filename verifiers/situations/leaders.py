@@ -104,14 +104,30 @@ def preferred_leader_elected_back(events: RunEvents) -> Iterator[Occurrence]:
 
 @situation("unclean-election")
 def unclean_election(events: RunEvents) -> Iterator[Occurrence]:
-    """A replica becomes leader that was neither in the ISR nor an eligible leader (KIP-966)."""
+    """A replica becomes leader that was neither in the ISR nor an eligible leader (KIP-966).
+
+    With eligible leader replicas Kafka does so of itself: once all of them, and the whole ISR, have
+    ended uncleanly, the last known leader leads.
+    """
     for partition, states in events.states():
-        eligible: set[int] = set()
-        for state in states:
-            if state.leader is not None and eligible and state.leader not in eligible:
-                yield Occurrence(at_ns=state.from_ns, where=partition_name(partition))
-            # A partition without a leader keeps its last ISR.
-            eligible = set(state.isr) | set(state.elr)
+        # Without eligible leader replicas a partition without a leader keeps its last ISR.
+        for before, after in pairwise(states):
+            if after.leader is not None and after.leader not in (*before.isr, *before.elr):
+                yield Occurrence(at_ns=after.from_ns, where=partition_name(partition))
+
+
+def last_known_led(events: RunEvents) -> bool:
+    """Return whether a partition without an ISR was given a leader that was not eligible.
+
+    Of every topic, internal ones too. An ISR is empty only where there are eligible leader
+    replicas, and such a leader is the last known one (KIP-966).
+    """
+    topics = {topic for topic, _ in events.timeline.states}
+    return any(
+        not before.isr and after.leader not in (None, *before.elr)
+        for _, states in events.states(of=topics)
+        for before, after in pairwise(states)
+    )
 
 
 def _cut_afterwards(events: RunEvents, change: LeaderChange) -> list[Cut]:
