@@ -64,6 +64,11 @@ RESET = (
     "offset 5998 for partition {place} is out of range, which typically implies a leader change. "
     "Reset fetch offset to {to} (kafka.server.ReplicaFetcherThread)\n"
 )
+UNANSWERED = (
+    "[2026-11-21 14:08:18,001] WARN [ReplicaFetcher replicaId=3, leaderId=1, fetcherId=0] Based on "
+    "follower's leader epoch, leader replied with an unknown offset in {place}. {kept} will be "
+    "used for truncation. (kafka.server.ReplicaFetcherThread)\n"
+)
 OLD_RESET = (
     "[2026-11-21 14:08:18,022] ERROR [ReplicaFetcherThread-0-1], Current offset 99 for partition "
     "[orders,0] out of range; reset offset to 12 (kafka.server.ReplicaFetcherThread)\n"
@@ -80,6 +85,20 @@ OLD_RESET = (
         (NEW + RESET.format(place="orders-0", to=6580), [False]),
         (NEW + RESET.format(place="orders-1", to=6581), [False]),
         (RESET.format(place="orders-0", to=6581) + NEW, [False]),
+        *(
+            (
+                UNANSWERED.format(place=place, kept=kept)
+                + NEW
+                + RESET.format(place="orders-0", to=6581),
+                [is_reset],
+            )
+            for place, kept, is_reset in (
+                ("orders-0", "The initial fetch offset 5998", False),
+                ("orders-0", "High watermark 5998", False),
+                ("orders-0", "The initial fetch offset 5997", True),
+                ("orders-1", "The initial fetch offset 5998", True),
+            )
+        ),
         (NEW + NEW + RECOVERED + RESET.format(place="orders-0", to=6581), [False, True, False]),
     ],
 )

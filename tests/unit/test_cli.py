@@ -44,7 +44,10 @@ def invoke(invoke_raw: Invoke) -> Invoke:
         (("run", "--duration", "2s"), "too short"),
         (("run", "--faults", "broker_kil"), "Did you mean 'broker_kill'"),
         (("search", "--stop-at", "lost-writes"), "Did you mean 'lost-write'"),
-        (("search", "--stop-at", "lost-write(explaned)"), "it has explained, destroyed, partly"),
+        (
+            ("search", "--stop-at", "lost-write(explaned)"),
+            "it has explained, destroyed, last-known",
+        ),
         (("search", "--stop-at", "duplicate(x),lost-write"), "has no kind 'x'"),
         (("search", "--stop-at", "duplicate", "--stop-at-first"), "leave out one of them"),
         (("run", "--faults", ","), "at least one fault"),

@@ -175,12 +175,15 @@ def test_the_words_of_every_cause_are_read_as_a_kind_without_figures(
         .state(12, 2, (2, 3))
         .state(80, 3, (2, 3))
         .log(81, 1, "[UnifiedLog partition=orders-0, dir=/d] Truncating to offset 7")
+        .state(90, None, (), elr=(2,))
+        .state(92, 3, (3,))
     )
 
     kinds = {kind_of_cause(str(row["words"])) for row in loss_causes(story.events(), [])}
 
     assert kinds == {
         "change of leader under made_up", "change of leader", "log cut by its broker",
+        "last known leader",
         *(["made_up"] if acks == "0" else []),
     }  # fmt: skip
 

@@ -50,7 +50,11 @@ def test_a_loss_is_that_of_a_last_replica_only_if_a_fault_that_destroys_data_was
 )
 @pytest.mark.parametrize(
     ("anomaly", "kind"),
-    [("lost-write", "partly-destroyed"), ("lost-commit", "partly-destroyed"), ("dirty-read", None)],
+    [
+        ("consume-repeat", "partly-destroyed"),
+        ("lost-commit", "partly-destroyed"),
+        ("dirty-read", None),
+    ],
 )
 def test_what_a_last_known_leader_had_lost_is_told_as_such(
     anomaly: str,

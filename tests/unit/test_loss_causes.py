@@ -113,3 +113,12 @@ def test_where_the_isr_is_not_known_one_cut_may_have_taken_the_only_copy(
 
     assert (row["words"], row["destroys"]) == (None, destroys)
     assert copies_destroyed(events) is destroys
+
+
+def test_the_lead_of_a_last_known_leader_is_told(tmp_path: Path) -> None:
+    told = Story(path=tmp_path).state(0, 1, ALL).state(10, None, (), elr=(2,)).state(20, 1, (1,))
+
+    (row,) = (row for row in loss_causes(told.events(), ()) if row["is_last_known"])
+
+    assert row["until_ns"] == 20 * S
+    assert row["words"] == "broker 1 led orders-0, neither in the ISR nor eligible, from 20.0 s on"

@@ -7,7 +7,6 @@ import pytest
 
 from harness.core.registry import first_sentence
 from tests.unit.event_story import S, Story
-from verifiers.situations.leaders import last_known_led
 from verifiers.situations.situation import SITUATIONS, in_a_sentence, reached
 
 Tell = Callable[[Story], object]
@@ -183,7 +182,7 @@ def test_who_leads_without_an_isr_and_eligible_leaders_leads_uncleanly(
     events = story.events()
 
     assert reached(events)["unclean-election"]["count"] == led
-    assert last_known_led(events) is led
+    assert [change.at_ns for change in events.last_known_leaders] == [21 * S] * led
 
 
 def test_every_situation_has_a_run_that_reaches_it_and_one_that_nearly_does() -> None:

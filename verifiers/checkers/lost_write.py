@@ -28,8 +28,9 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         have lost it: the first cut that is known to lie below it, or else the first thing of all.
         The kind is "unread" if every replica still has it, so that the final read is wrong;
         "unexplained" if nothing can have lost it; "destroyed" if faults destroyed every copy that
-        its acknowledgement stands for, "partly-destroyed" if they did so on some replica; else
-        "explained", or null where who led the partition is not known.
+        its acknowledgement stands for, "last-known" if a last known leader led without it,
+        "partly-destroyed" if faults destroyed the copy of some replica; else "explained", or null
+        where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority.
     """
@@ -44,6 +45,7 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
         F.when(is_held, "unread")
         .when(F.col("causes").isNull(), "unexplained")
         .when(F.col("destroyed"), "destroyed")
+        .when(F.col("last_known"), "last-known")
         .when(F.col("partly_destroyed"), "partly-destroyed")
         .when(F.col("lost_by").isNotNull(), "explained")
     )
@@ -53,8 +55,8 @@ def lost_write(values: DataFrame, located: DataFrame, loss_causes: DataFrame) ->
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return the lost records that something can have lost: how many things, and the likeliest.
 
-    `destroyed` tells whether one of them destroyed every copy, `partly_destroyed` whether one
-    destroyed that of some replica.
+    `destroyed` tells whether one of them destroyed every copy, `last_known` whether one is the
+    lead of a last known leader, `partly_destroyed` whether one destroyed the copy of some replica.
     """
     cause = F.broadcast(loss_causes)
     is_above = absent["offset"] >= cause["cut_to"]
@@ -78,8 +80,11 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         .groupBy(absent["topic"], absent["value"])
         .agg(
             F.count("*").alias("causes"),
-            F.min_by("words", F.struct(is_vague, "at_ns")).alias("lost_by"),
+            F.min_by("words", F.struct(~cause["is_last_known"], is_vague, "at_ns")).alias(
+                "lost_by"
+            ),
             F.bool_or("destroys").alias("destroyed"),
+            F.bool_or("is_last_known").alias("last_known"),
             F.bool_or(took_it).alias("partly_destroyed"),
         )
     )

@@ -39,7 +39,6 @@ from verifiers.scanning.causes import METRIC, Unknown, causes, unknown_txns
 from verifiers.scanning.sends import Sends
 from verifiers.scanning.throughput import Throughput, throughputs
 from verifiers.situations.effects import Latency, effects
-from verifiers.situations.leaders import last_known_led
 from verifiers.situations.loss_causes import copies_destroyed
 from verifiers.situations.situation import reached
 from verifiers.spark import storage
@@ -260,7 +259,7 @@ class Verification:
             found,
             located.get("causes", {}),
             copies_destroyed=copies_destroyed(loaded.events),
-            last_known_led=last_known_led(loaded.events),
+            last_known_led=bool(loaded.events.last_known_leaders),
         )
         events = loaded.events
         events.sends = sends

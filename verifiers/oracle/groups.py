@@ -58,6 +58,7 @@ GROUPS = (
             source=_SEMANTICS + "; ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID among the protocol's "
             "errors",
         ),
+        reasons.LAST_KNOWN_COMMIT,
         *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
         kinds=("uncommitted", "committed", "partly-destroyed", AT_MOST_ONCE, EXACTLY_ONCE),
@@ -67,6 +68,7 @@ GROUPS = (
         "A group was told of an earlier offset than one whose commit was acknowledged.",
         reasons.unclean_election(),
         reasons.copies_destroyed(),
+        reasons.LAST_KNOWN_COMMIT,
         *reasons.PARTLY_DESTROYED,
         forbidden(_COMMIT_STAYS),
         kinds=("in-sync", "partly-destroyed"),

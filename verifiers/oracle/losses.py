@@ -14,9 +14,13 @@ LOSSES = (
         permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
         reasons.unclean_election(),
         reasons.copies_destroyed("destroyed"),
+        forbidden(reasons.LAST_KNOWN_LEADER, "last-known"),
         *reasons.PARTLY_DESTROYED,
         forbidden(reasons.ISR_KEEPS),
-        kinds=("explained", "destroyed", "partly-destroyed", "unread", "unexplained"),
+        kinds=(
+            *("explained", "destroyed", "last-known", "partly-destroyed"),
+            *("unread", "unexplained"),
+        ),
     ),
     chapter(
         "unseen",

@@ -95,9 +95,9 @@ LED_ON_WITHOUT_ITS_LOG = (
 )
 """Rows on what a leader brings about that lost what it had not flushed."""
 
+LAST_KNOWN_COMMIT = forbidden(LAST_KNOWN_LEADER, "partly-destroyed", given=LAST_KNOWN_DESTROYED)
 PARTLY_DESTROYED = (
     forbidden(CUT_OR_DESTROYED, "partly-destroyed", given=CUTS_BY_HIGH_WATERMARK),
-    forbidden(LAST_KNOWN_LEADER, "partly-destroyed", given=LAST_KNOWN_DESTROYED),
     forbidden(LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
     CUT_BY_HIGH_WATERMARK,
 )

@@ -14,6 +14,11 @@ without asking for epochs, and says so afterwards:
     1.0 –           Current offset 900 for partition orders-0 is out of range, which typically
                     implies a leader change. Reset fetch offset to 100
 
+Who asked first, and was told nothing (KAFKA-6361), kept what it was about to fetch from:
+
+    1.1             … leader replied with an unknown offset in orders-0. The initial fetch offset
+                    900 will be used for truncation.
+
 Source: Log.truncateTo and Log.truncateFullyAndStartAt of 0.10.2.2; UnifiedLog.truncateTo of 4.3;
 AbstractFetcherThread, handleOutOfRangeError; KIP-320 (mended in 2.1: a leader refuses who follows
 another epoch).
@@ -41,9 +46,10 @@ _CUTS = (
     ),
 )
 _NO_EFFECT = re.compile(rf"Truncating {_PLACE} to {_TO} has no effect")
+_UNANSWERED = re.compile(rf"replied with an unknown offset in {_PLACE}\. .*? {_TO} will be used")
 _RESET = re.compile(
-    r"for partition \[?(?P<topic>\S+?)[-,](?P<partition>\d+)\]? (?:is )?out of range.*? "
-    rf"[Rr]eset (?:fetch )?offset to {_TO}"
+    r"Current offset (?P<asked>\d+) for partition \[?(?P<topic>\S+?)[-,](?P<partition>\d+)\]? "
+    rf"(?:is )?out of range.*? [Rr]eset (?:fetch )?offset to {_TO}"
 )
 
 
@@ -60,7 +66,7 @@ class Cut:
         at_ms: when, by the broker's clock, milliseconds since 1970; None if its log does not say.
         at_ns: when, on our clock, where it was a fault that cut it.
         cause: that fault, such as "power_loss"; empty where it was the broker itself.
-        is_reset: whether the broker took its leader's end for its own, and asked for no epoch.
+        is_reset: whether the broker took its leader's end for its own, and had asked for no epoch.
     """
 
     broker: int
@@ -118,6 +124,7 @@ def cuts_by_faults(lines: Iterable[Line]) -> list[Cut]:
 def read_cuts(path: Path, broker: int) -> list[Cut]:
     """Return the truncations that a broker's log tells of, in their order."""
     found: list[Cut] = []
+    kept: dict[TopicPartition, int] = {}
     with path.open("rb") as file:
         for content in file:
             if b"runcat" not in content and b"out of range" not in content:
@@ -126,8 +133,13 @@ def read_cuts(path: Path, broker: int) -> list[Cut]:
             if idle := _NO_EFFECT.search(line):
                 if found and _place(found[-1]) == _told_place(idle):
                     found.pop()
+            elif unanswered := _UNANSWERED.search(line):
+                topic, partition, offset = _told_place(unanswered)
+                kept[topic, partition] = offset
             elif reset := _RESET.search(line):
-                _mark(found, _told_place(reset))
+                topic, partition, _ = place = _told_place(reset)
+                if kept.get((topic, partition)) != int(reset["asked"]):
+                    _mark(found, place)
             elif (cut := _cut(line, broker)) is not None:
                 found.append(cut)
     return found

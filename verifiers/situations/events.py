@@ -62,6 +62,14 @@ class LeaderChange:
         return partition_name(self.partition)
 
 
+def _change(
+    partition: TopicPartition, before: PartitionState, after: PartitionState
+) -> LeaderChange:
+    return LeaderChange(
+        partition=partition, after_ns=before.to_ns, at_ns=after.from_ns, before=before, after=after
+    )
+
+
 @dataclass(kw_only=True)
 class RunEvents:
     """The events of one run.
@@ -145,18 +153,27 @@ class RunEvents:
         """The changes of leaders, in order, those of Kafka's internal topics among them."""
         topics = self.tested | {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
         changes = [
-            LeaderChange(
-                partition=partition,
-                after_ns=before.to_ns,
-                at_ns=after.from_ns,
-                before=before,
-                after=after,
-            )
+            _change(partition, before, after)
             for partition, states in self.states(of=topics)
             for before, after in pairwise(states)
             if before.leader is not None and after.leader != before.leader
         ]
         return tuple(sorted(changes, key=lambda change: change.at_ns))
+
+    @cached_property
+    def last_known_leaders(self) -> tuple[LeaderChange, ...]:
+        """The elections, by partition and time, of a last known leader (KIP-966).
+
+        A partition had no ISR, and was given a leader that was not eligible. Of every topic,
+        internal ones too. An ISR is empty only where there are eligible leader replicas.
+        """
+        topics = {topic for topic, _ in self.timeline.states}
+        return tuple(
+            _change(partition, before, after)
+            for partition, states in self.states(of=topics)
+            for before, after in pairwise(states)
+            if not before.isr and after.leader not in (None, *before.elr)
+        )
 
     @property
     def tested_leader_changes(self) -> list[LeaderChange]:

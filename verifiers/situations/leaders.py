@@ -116,20 +116,6 @@ def unclean_election(events: RunEvents) -> Iterator[Occurrence]:
                 yield Occurrence(at_ns=after.from_ns, where=partition_name(partition))
 
 
-def last_known_led(events: RunEvents) -> bool:
-    """Return whether a partition without an ISR was given a leader that was not eligible.
-
-    Of every topic, internal ones too. An ISR is empty only where there are eligible leader
-    replicas, and such a leader is the last known one (KIP-966).
-    """
-    topics = {topic for topic, _ in events.timeline.states}
-    return any(
-        not before.isr and after.leader not in (None, *before.elr)
-        for _, states in events.states(of=topics)
-        for before, after in pairwise(states)
-    )
-
-
 def _cut_afterwards(events: RunEvents, change: LeaderChange) -> list[Cut]:
     """Return the cuts of the old leader's log since it lost the lead."""
     return [

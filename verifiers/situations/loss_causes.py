@@ -6,6 +6,8 @@ went on without it, or the log was cut below it. A producer with acks=0 waits fo
 it wrote into a connection may also die with the broker, or with the connection.
 
 A change of leader alone excuses nothing under acks=all: every member of the ISR has the record.
+Nor does a last known leader, which leads for want of an ISR; but it may have lost its log, and that
+it was in no ISR is told.
 What faults destroyed does, if it was all there was: every replica that was in the ISR then, and at
 least min.insync.replicas of them.
 
@@ -31,6 +33,7 @@ _STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
 _KINDS = (
+    (re.compile(r"led .*, neither in the ISR nor ()eligible"), "last known leader"),
     (re.compile(r"lost the lead of .*, under (\w+) of broker "), "change of leader under {}"),
     (re.compile(r"lost the lead of ()"), "change of leader"),
     (re.compile(r"^(\w+) of broker \d+ cut "), "log cut by {}"),
@@ -56,6 +59,11 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
     starts = epoch_starts(replicas)
     rows = [
         *(_of_change(events, change, starts) for change in events.tested_leader_changes),
+        *(
+            _of_last_known(events, change, starts)
+            for change in events.last_known_leaders
+            if change.partition[0] in events.tested
+        ),
         *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts if cut.topic in events.tested),
         *_of_destroyed_copies(events, events.tested),
     ]
@@ -103,9 +111,7 @@ def _of_change(
     starts: Mapping[TopicPartition, Sequence[tuple[int, int]]],
 ) -> dict[str, Any]:
     leader = change.after.leader
-    # Without a leader nothing is appended: the log goes on where the next leader says.
-    epochs = () if leader is None else starts.get(change.partition, ())
-    begin = next((since for epoch, since in epochs if epoch >= change.after.leader_epoch), None)
+    begin = _begin(change, starts)
     led = "nobody" if leader is None else f"broker {leader}"
     words = (
         f"broker {change.before.leader} lost the lead of {change.where} to {led} at "
@@ -118,6 +124,33 @@ def _of_change(
     stale_ns = _STALE_NS if events.run.contract.acks == "0" else 0
     until_ns = change.at_ns + stale_ns
     return _row(*change.partition, words, at_ns=change.at_ns, until_ns=until_ns, cut_to=begin)
+
+
+def _of_last_known(
+    events: RunEvents,
+    change: LeaderChange,
+    starts: Mapping[TopicPartition, Sequence[tuple[int, int]]],
+) -> dict[str, Any]:
+    words = (
+        f"broker {change.after.leader} led {change.where}, neither in the ISR nor eligible, from "
+        f"{_seconds(events, change.at_ns)} on"
+    )
+    begin = _begin(change, starts)
+    if begin is not None:
+        words += f" at offset {begin:,}"
+    return _row(
+        *change.partition, words,
+        at_ns=change.at_ns, until_ns=change.at_ns, cut_to=begin, is_last_known=True,
+    )  # fmt: skip
+
+
+def _begin(
+    change: LeaderChange, starts: Mapping[TopicPartition, Sequence[tuple[int, int]]]
+) -> int | None:
+    """Return the offset at which the log went on; None if no epoch tells."""
+    # Without a leader nothing is appended: the log goes on where the next leader says.
+    epochs = () if change.after.leader is None else starts.get(change.partition, ())
+    return next((since for epoch, since in epochs if epoch >= change.after.leader_epoch), None)
 
 
 def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
@@ -223,7 +256,8 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
-    return {**row, **bounds, "takes_a_copy": False, "destroys": False, "is_reset": False, **known}
+    flags = dict.fromkeys(("takes_a_copy", "destroys", "is_reset", "is_last_known"), False)
+    return {**row, **bounds, **flags, **known}
 
 
 def _brokers(fault: FaultSpan) -> str:

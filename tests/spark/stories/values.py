@@ -29,7 +29,7 @@ def lost_by_damage(kind: str) -> Row:
     return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
 
 
-_DESTROYS_NOTHING = {"takes_a_copy": False, "destroys": False, "is_reset": False}
+_DESTROYS_NOTHING = dict.fromkeys(("takes_a_copy", "destroys", "is_reset", "is_last_known"), False)
 
 
 def cause_of_loss(**other: Any) -> dict[str, Any]:
@@ -41,6 +41,10 @@ def cause_of_loss(**other: Any) -> dict[str, Any]:
 
 def _lost_power(*, cut_end: int) -> dict[str, Any]:
     return cause_of_loss(cut_to=0, cut_end=cut_end, takes_a_copy=True)
+
+
+def _last_known(*, cut_to: int) -> dict[str, Any]:
+    return cause_of_loss(cut_to=cut_to, is_last_known=True)
 
 
 # fmt: off
@@ -77,6 +81,8 @@ STORIES = (
             ("a cut at its offset", "explained", cause_of_loss(cut_to=1)),
             ("a cut of the last copy", "destroyed", cause_of_loss(cut_to=1, destroys=True)),
             ("lost power", "partly-destroyed", _lost_power(cut_end=2)),
+            ("a last known leader", "last-known", _last_known(cut_to=1)),
+            ("a last known leader that had it", "unexplained", _last_known(cut_to=2)),
             ("lost power where it was not yet", "explained", _lost_power(cut_end=1)),
             ("a cut above it", "unexplained", cause_of_loss(cut_to=2)),
             ("damage of another partition", "unexplained", cause_of_loss(partition=1)),
