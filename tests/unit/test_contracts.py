@@ -162,6 +162,9 @@ def test_a_chapter_that_leaves_something_open_is_refused() -> None:
         ("lost-write", "destroyed", {"acks": "1", "replication_factor": 1, "min_isr": 1}, "4.3.1",
          True, "KIP-966"),
         ("dirty-read", None, {}, "unknown", False, "replication design"),
+        ("broker-ended", "exited", {}, "2.0.1", False, "KAFKA-7414"),
+        ("broker-ended", "exited", {}, "2.1.1", False, "KIP-112"),
+        ("broker-ended", "crashed", {}, "2.0.1", False, "KIP-112"),
     ],
 )  # fmt: skip
 def test_versions_decide_under_a_fault_that_destroys(

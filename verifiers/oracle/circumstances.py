@@ -114,6 +114,10 @@ EARLY_IDEMPOTENCE = Condition(
     lambda at: at.idempotent and at.is_before(1, 0) and at.contract.max_in_flight > 1,
 )
 CUTS_BY_HIGH_WATERMARK = Condition("Kafka before 0.11", lambda at: at.is_before(0, 11))
+ENDS_AHEAD_OF_ITS_LEADER = Condition(
+    "Kafka before 2.1, and a fault destroyed data on disk",
+    lambda at: at.is_before(2, 1) and at.destroyed,
+)
 UNKNOWN_EPOCHS_UNANSWERED = Condition("Kafka before 2.0", lambda at: at.is_before(2))
 READS_RACE_APPENDS = Condition("Kafka before 2.5.1", lambda at: at.is_before(2, 5, 1))
 FORGETS_PRODUCERS = Condition("Kafka before 2.5", lambda at: at.is_before(2, 5))

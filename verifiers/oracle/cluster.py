@@ -1,7 +1,7 @@
 """Chapters on faults of the cluster: processes, ISRs, controllers, and transactions that hang."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import DECIDES_LATE
+from verifiers.oracle.circumstances import DECIDES_LATE, ENDS_AHEAD_OF_ITS_LEADER
 from verifiers.oracle.row import chapter, forbidden, undecided
 
 CLUSTER = (
@@ -60,6 +60,13 @@ CLUSTER = (
             "Nobody could be asked how the node's process ended, or whether it runs.",
             "unasked",
             source="cluster/processes.json of the run",
+        ),
+        forbidden(
+            "The contract forbids it, though Kafka up to 2.0 is known for it: a follower whose "
+            "leader has lost what it holds ends the broker, rather than cut its log.",
+            "exited",
+            source="KAFKA-7414, mended in 2.1",
+            given=ENDS_AHEAD_OF_ITS_LEADER,
         ),
         forbidden(
             "A node ends when it is told to, or when it can no longer write: what faults of "
