@@ -161,19 +161,24 @@ class RunEvents:
         return tuple(sorted(changes, key=lambda change: change.at_ns))
 
     @cached_property
-    def last_known_leaders(self) -> tuple[LeaderChange, ...]:
-        """The elections, by partition and time, of a last known leader (KIP-966).
+    def unclean_elections(self) -> tuple[LeaderChange, ...]:
+        """The elections, by partition and time, of who was neither in the ISR nor eligible.
 
-        A partition had no ISR, and was given a leader that was not eligible. Of every topic,
-        internal ones too. An ISR is empty only where there are eligible leader replicas.
+        Of every topic, internal ones too. Without eligible leader replicas (KIP-966) a partition
+        without a leader keeps its last ISR.
         """
         topics = {topic for topic, _ in self.timeline.states}
         return tuple(
             _change(partition, before, after)
             for partition, states in self.states(of=topics)
             for before, after in pairwise(states)
-            if not before.isr and after.leader not in (None, *before.elr)
+            if after.leader not in (None, *before.isr, *before.elr)
         )
+
+    @property
+    def last_known_leaders(self) -> list[LeaderChange]:
+        """The unclean elections where there was no ISR: those of a last known leader (KIP-966)."""
+        return [change for change in self.unclean_elections if not change.before.isr]
 
     @property
     def tested_leader_changes(self) -> list[LeaderChange]:

@@ -109,11 +109,9 @@ def unclean_election(events: RunEvents) -> Iterator[Occurrence]:
     With eligible leader replicas Kafka does so of itself: once all of them, and the whole ISR, have
     ended uncleanly, the last known leader leads.
     """
-    for partition, states in events.states():
-        # Without eligible leader replicas a partition without a leader keeps its last ISR.
-        for before, after in pairwise(states):
-            if after.leader is not None and after.leader not in (*before.isr, *before.elr):
-                yield Occurrence(at_ns=after.from_ns, where=partition_name(partition))
+    for change in events.unclean_elections:
+        if change.partition[0] in events.tested:
+            yield Occurrence(at_ns=change.at_ns, where=change.where)
 
 
 def _cut_afterwards(events: RunEvents, change: LeaderChange) -> list[Cut]:
