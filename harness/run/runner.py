@@ -77,6 +77,7 @@ class Runner:
         Raises:
             UsageError: the plan cannot be made, or there is no such version of Kafka, or of the
                 client; nothing was started, no folder made.
+            EnvironmentBroken: likewise, where nobody answered who could tell.
             ClusterBroken: the cluster did not start, or was ill before any fault.
             HealFailed: a fault could not be taken back; the history is sealed all the same.
         """

@@ -37,3 +37,9 @@ def invoke(invoke_raw: Invoke) -> Invoke:
         return code, out, " ".join(err.split())
 
     return run
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let there be no container engine."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")

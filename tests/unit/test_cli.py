@@ -23,6 +23,7 @@ def invoke(invoke_raw: Invoke) -> Invoke:
     return invoke_raw
 
 
+@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -99,14 +100,8 @@ def invoke(invoke_raw: Invoke) -> Invoke:
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(
-    invoke: Invoke,
-    words: tuple[str, ...],
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    invoke: Invoke, words: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-
     code, out, err = invoke(*words)
 
     assert code == 2, err
@@ -334,9 +329,8 @@ def test_an_interrupt_is_exit_130(invoke: Invoke, monkeypatch: pytest.MonkeyPatc
     assert invoke("list", "faults")[0] == 130
 
 
-def test_no_engine_is_exit_4(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
-
+@pytest.mark.usefixtures("no_engine")
+def test_no_engine_is_exit_4(invoke: Invoke) -> None:
     code, _, err = invoke("heal")
 
     assert code == 4
@@ -363,11 +357,9 @@ def test_a_misspelled_setting_of_the_project_is_refused(invoke: Invoke, tmp_path
     assert "sead" in err
 
 
-def test_healing_works_whatever_the_project_says(
-    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("no_engine")
+def test_healing_works_whatever_the_project_says(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.kafka-chaos\n")
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
 
     assert invoke("heal")[0] == 4, "there is no engine, and that is all that is wrong"
 

@@ -143,6 +143,7 @@ def test_verifying_is_not_bothered_by_settings_for_running(
     assert "There is no run folder nowhere" in err
 
 
+@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize(
     ("words", "code"),
     [(("list", "faults"), 0), (("heal",), 4), (("clean",), 4), (("report", "."), 2)],
@@ -154,7 +155,6 @@ def test_what_starts_nothing_works_whatever_is_set(
     words: tuple[str, ...],
     code: int,
 ) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     monkeypatch.setenv("KAFKA_CHAOS_COMPOSE", "compose.yaml")
     monkeypatch.setenv("KAFKA_CHAOS_COMPSE", "compose.yaml")
     (tmp_path / "pyproject.toml").write_text("[tool.kafka-chaos\n")
