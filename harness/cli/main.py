@@ -300,7 +300,7 @@ def clean(
         bool, typer.Option("--all", help="Also what runs that still go on have made.")
     ] = False,
 ) -> None:
-    """Heal, then remove the containers, networks and volumes that runs left behind."""
+    """Remove the containers, networks and volumes that runs left behind, with what is broken."""
     from harness.cluster import cleanup
 
     done = cleanup.clean(everything=everything, say=console.say)

@@ -59,7 +59,7 @@ def heal(*, say: Say) -> list[str]:
         HealFailed: an agent could not heal, or could not be reached.
     """
     clusters: dict[str, list[Container]] = defaultdict(list)
-    for container in connect(timeout_s=30).containers.list(all=True, filters=_LABELLED):
+    for container in _containers(connect(timeout_s=30)):
         if project := container.labels.get(PROJECT_LABEL):
             clusters[project].append(container)
     healed: list[str] = []
@@ -122,10 +122,7 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Re
     engine = connect(timeout_s=30)
     failures: list[str] = []
     labelled: list[tuple[str, Any, dict[str, bool]]] = [
-        *(
-            ("container", entry, {"force": True, "v": True})
-            for entry in engine.containers.list(all=True, filters=_LABELLED)
-        ),
+        *(("container", entry, {"force": True, "v": True}) for entry in _containers(engine)),
         *(("network", entry, {}) for entry in engine.networks.list(filters=_LABELLED)),
         *(("volume", entry, {}) for entry in engine.volumes.list(filters=_LABELLED)),
     ]
@@ -153,6 +150,11 @@ def clean(*, everything: bool = False, owner: str | None = None, say: Say) -> Re
     if failures:
         raise HealFailed(f"Not everything could be removed: {'; '.join(failures)}")
     return Removed(**counts)
+
+
+def _containers(engine: docker.DockerClient) -> list[Container]:
+    # Each is inspected after all were listed: a run that ends meanwhile removes its own.
+    return engine.containers.list(all=True, filters=_LABELLED, ignore_removed=True)
 
 
 def _labels_of(entry: object) -> Mapping[str, str]:

@@ -25,6 +25,8 @@ class FakeObject:
     is_stuck: bool = False
     asked: list[str] = field(default_factory=list)
     gone: bool = False
+    goes_meanwhile: bool = False
+    """Whether it is listed, and gone when it is inspected."""
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -77,9 +79,14 @@ class _Listed:
     def __init__(self, objects: tuple[FakeObject, ...]) -> None:
         self._objects = objects
 
-    def list(self, *, filters: dict[str, str], all: bool = False) -> list[FakeObject]:
-        return [
+    def list(
+        self, *, filters: dict[str, str], all: bool = False, ignore_removed: bool = False
+    ) -> list[FakeObject]:
+        listed = [
             entry
             for entry in self._objects
             if filters["label"] in entry.labels and (all or entry.status == "running")
         ]
+        if any(entry.goes_meanwhile for entry in listed) and not ignore_removed:
+            raise docker.errors.NotFound("no such container")
+        return [entry for entry in listed if not entry.goes_meanwhile]

@@ -130,6 +130,13 @@ def test_clean_removes_what_the_dead_left_and_heals_nothing_of_the_living(use: U
     assert said[-1] == "left alone: run r2 still goes on (--all removes it too)"
 
 
+def test_what_a_run_removes_meanwhile_is_nothing_to_heal_or_remove(use: Use) -> None:
+    use(FakeEngine(made("kc-1-broker-1", goes_meanwhile=True), made("kc-2-agent", project="kc-2")))
+
+    assert cleanup.heal(say=lambda _: None) == []
+    assert cleanup.clean(say=lambda _: None).containers == 1
+
+
 def test_clean_of_everything_spares_nobody(use: Use) -> None:
     living = made("kc-1-broker-1", owner=cleanup.owner())
     use(FakeEngine(living))
