@@ -218,6 +218,46 @@ def figures_of(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """What a pattern contributes to the finding of a bug.
+
+    Attributes:
+        pattern: its name.
+        all_patterns: what the goes with all patterns say, within the budget of the others.
+        all_but_it: what those without the pattern say.
+    """
+
+    pattern: str
+    all_patterns: Figures
+    all_but_it: Figures
+
+
+def contribution_of(
+    pattern: str, bug: Bug, goes: Sequence[Go], *, patterns: Sequence[str]
+) -> Contribution | None:
+    """Return what a pattern contributes; None if no go was made without it.
+
+    Args:
+        pattern: its name.
+        bug: what was looked for.
+        goes: of any bugs.
+        patterns: the flags with which the pattern is left out.
+    """
+    settings = [*bug.arguments("affected"), *patterns]
+    budgets_s = [
+        go.budget_s for go in goes if is_same(go, bug=bug, side="affected", settings=settings)
+    ]
+    if not budgets_s:
+        return None
+    budget_s = min(budgets_s)
+    return Contribution(
+        pattern=pattern,
+        all_patterns=figures_of(bug, goes, budget_s=budget_s),
+        all_but_it=figures_of(bug, goes, budget_s=budget_s, patterns=patterns),
+    )
+
+
 def goals_of(asked: Sequence[Figures], measured: Sequence[Figures]) -> list[Goal]:
     """Return what was aimed at.
 

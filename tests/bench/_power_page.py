@@ -1,12 +1,11 @@
 """The page of the bench `power`: docs/power.md, whose notes are kept by hand."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 
 from harness.core.run_dir import write_atomically
 from tests.bench._bugs import OTHERS_GOAL_MIN
-from tests.bench._power_figures import Figures, Go
+from tests.bench._power_figures import Contribution, Figures, Go
 
 NOTES_BEGIN = "<!-- The notes begin: what stands from here to their end is kept by hand. -->"
 NOTES_END = "<!-- The notes end. -->"
@@ -40,7 +39,7 @@ def write_page(
     path: Path,
     figures: Sequence[Figures],
     *,
-    without: Mapping[str, Sequence[Figures]],
+    contributions: Sequence[Contribution],
     goes: Sequence[Go],
 ) -> None:
     """Write the page; the notes that it holds are kept.
@@ -48,12 +47,14 @@ def write_page(
     Args:
         path: the page.
         figures: of every bug.
-        without: by pattern that was left out, the figures of every bug.
+        contributions: of the patterns that were left out.
         goes: all that were measured.
     """
     old = path.read_text(encoding="utf-8") if path.is_file() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page(figures, without=without, goes=goes, notes=notes_of(old)))
+    write_atomically(
+        path, page(figures, contributions=contributions, goes=goes, notes=notes_of(old))
+    )
 
 
 def notes_of(page: str) -> str:
@@ -66,7 +67,7 @@ def notes_of(page: str) -> str:
 def page(
     figures: Sequence[Figures],
     *,
-    without: Mapping[str, Sequence[Figures]],
+    contributions: Sequence[Contribution],
     goes: Sequence[Go],
     notes: str,
 ) -> str:
@@ -77,7 +78,7 @@ def page(
         *_alarms(figures),
         *_settings(figures, goes),
         "",
-        *_contributions(figures, without),
+        *_contributions(contributions),
         "",
         "## What was tried, and what did not help",
         "",
@@ -200,27 +201,31 @@ def _settings(figures: Sequence[Figures], goes: Sequence[Go]) -> list[str]:
     return lines
 
 
-def _contributions(
-    figures: Sequence[Figures], without: Mapping[str, Sequence[Figures]]
-) -> list[str]:
-    measured = [each for each in chain.from_iterable(without.values()) if each.affected]
-    ids = {each.bug.id for each in measured}
-    bugs = [each for each in figures if each.bug.id in ids]
+def _contributions(contributions: Sequence[Contribution]) -> list[str]:
     lines = [
         "## What each pattern contributes",
         "",
-        "The same search without one pattern, all others being there: found, and the median in "
-        "minutes.",
+        "The same search without one pattern, all others being there, and with all of them: in how "
+        "many goes the bug was found within so many minutes, and the median.",
         "",
     ]
-    if not measured:
+    if not contributions:
         return [*lines, f"{_NOT_YET.capitalize()}: `--without PATTERN` measures it."]
-    rows = [_row("none", *map(_found, bugs))]
-    for pattern, those in without.items():
-        kept = [each for each in those if each.bug.id in ids]
-        if any(each.affected for each in kept):
-            rows.append(_row(f"`{pattern}`", *map(_found, kept)))
-    return [*lines, *_head("left out", *(f"`{each.bug.id}`" for each in bugs)), *rows]
+    rows = [
+        _row(
+            f"`{each.all_but_it.bug.id}`",
+            f"`{each.pattern}`",
+            f"{each.all_but_it.budget_s / 60:.3g}",
+            _found(each.all_but_it),
+            _found(each.all_patterns),
+        )
+        for each in contributions
+    ]
+    return [
+        *lines,
+        *_head("bug", "left out", "within, min", "found without it", "found with all"),
+        *rows,
+    ]
 
 
 def _found(each: Figures) -> str:

@@ -51,7 +51,16 @@ from harness.core.verdict import Verdict
 from harness.machine.images import ensure_agent_image, ensure_broker_image
 from tests.bench._bugs import BUGS, OTHERS_GOAL_MIN, Bug, Side, bugs_of
 from tests.bench._goals import exit_code
-from tests.bench._power_figures import Figures, Go, figures_of, goals_of, is_same, read_goes
+from tests.bench._power_figures import (
+    Contribution,
+    Figures,
+    Go,
+    contribution_of,
+    figures_of,
+    goals_of,
+    is_same,
+    read_goes,
+)
 from tests.bench._power_page import write_page
 
 BUDGET_S = 20 * 60.0
@@ -189,13 +198,21 @@ def main(arguments: list[str]) -> int:
         interrupted = stop.is_set()
     goes = read_goes(bench.goes_file)
     everything = [bench.figures(bug, goes) for bug in BUGS.values()]
-    without = {
-        name: [bench.figures(bug, goes, without=name) for bug in BUGS.values()] for name in names
-    }
+    contributions = [
+        each
+        for bug in BUGS.values()
+        for name in names
+        if (each := contribution_of(name, bug, goes, patterns=_remaining(name)))
+    ]
     asked = [figures for figures in everything if figures.bug in bugs]
-    _show(asked, {name: without[name] for name in given.without}, bugs)
+    those = [
+        each
+        for each in contributions
+        if each.pattern in given.without and each.all_but_it.bug in bugs
+    ]
+    _show(asked, those)
     if given.page:
-        write_page(given.page, everything, without=without, goes=goes)
+        write_page(given.page, everything, contributions=contributions, goes=goes)
     # What a pattern contributes has no goal.
     goals = [] if given.without else goals_of(asked, everything)
     if given.json:
@@ -203,10 +220,14 @@ def main(arguments: list[str]) -> int:
             "schema": SCHEMA,
             "commit": commit(),
             "bugs": [figures.document() for figures in asked],
-            "without": {
-                name: [each.document() for each in without[name] if each.bug in bugs]
-                for name in given.without
-            },
+            "contributions": [
+                {
+                    "pattern": each.pattern,
+                    "all_patterns": each.all_patterns.document(),
+                    "all_but_it": each.all_but_it.document(),
+                }
+                for each in those
+            ],
             "goals": [
                 {
                     "name": goal.name,
@@ -270,9 +291,9 @@ class Bench:
             return self.budget_s
         return BUDGET_S if bug.goal_min is not None else OTHERS_GOAL_MIN * 60
 
-    def figures(self, bug: Bug, goes: Sequence[Go], *, without: str = "") -> Figures:
-        """Return what goes say of a bug."""
-        return figures_of(bug, goes, budget_s=self.budget_s_of(bug), patterns=_remaining(without))
+    def figures(self, bug: Bug, goes: Sequence[Go]) -> Figures:
+        """Return what goes with all patterns say of a bug."""
+        return figures_of(bug, goes, budget_s=self.budget_s_of(bug))
 
     def measure(
         self, bugs: Sequence[Bug], *, without: Sequence[str], stop: threading.Event
@@ -545,16 +566,16 @@ def _told(go: Go) -> str:
     return f"{found}; {go.runs} runs, {go.runs - go.known} of them UNKNOWN"
 
 
-def _show(
-    asked: Sequence[Figures], without: Mapping[str, Sequence[Figures]], bugs: Sequence[Bug]
-) -> None:
-    """Say what was found, a line a bug."""
+def _show(asked: Sequence[Figures], contributions: Sequence[Contribution]) -> None:
+    """Say what was found, a line a bug, and a line a pattern that was left out."""
     for each in asked:
         say(f"{each.bug.id}: {_figures_line(each)}")
-    for name, those in without.items():
-        for each in those:
-            if each.bug in bugs:
-                say(f"{each.bug.id} without {name}: {_figures_line(each)}")
+    for contribution in contributions:
+        without = contribution.all_but_it
+        say(
+            f"{without.bug.id} without {contribution.pattern}: {_figures_line(without)}, within "
+            f"{without.budget_s / 60:.3g}; with all: {_figures_line(contribution.all_patterns)}"
+        )
 
 
 def _figures_line(each: Figures) -> str:

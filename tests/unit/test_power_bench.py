@@ -24,7 +24,15 @@ from harness.core.wait import wait_until
 from tests.bench import power
 from tests.bench._bugs import BUGS, Bug
 from tests.bench._goals import exit_code
-from tests.bench._power_figures import Figures, Go, figures_of, goals_of, read_goes
+from tests.bench._power_figures import (
+    Contribution,
+    Figures,
+    Go,
+    contribution_of,
+    figures_of,
+    goals_of,
+    read_goes,
+)
 from tests.bench._power_page import NOTES_BEGIN, NOTES_END, notes_of, page, write_page
 from tests.bench.power import Wanted, go_of, mix, read_document
 from verifiers.checking.checker import CHECKERS
@@ -169,6 +177,22 @@ def test_goes_without_a_pattern_are_counted_apart() -> None:
     assert patterns[0] == "--patterns"
     assert "returned" not in patterns[1]
     assert len(patterns[1].split(",")) == len(mix()) - 1
+
+
+def test_a_contribution_compares_what_was_found_in_the_time_of_the_shortest_go_without() -> None:
+    without = wanted(without="returned")
+    shorter, longer = (
+        replace(go(settings=without.settings), budget_s=budget_s) for budget_s in (480.0, 600.0)
+    )
+    goes = [go(at=60.0), go(at=500.0), shorter, longer]
+
+    got = contribution_of("returned", LOSS, goes, patterns=without.settings[-2:])
+
+    assert got is not None
+    assert (got.all_patterns.found, len(got.all_patterns.affected)) == (1, 2)
+    assert (got.all_but_it.found, len(got.all_but_it.affected)) == (0, 2)
+    assert got.all_but_it.budget_s == 480.0
+    assert contribution_of("divided", LOSS, goes, patterns=("--patterns", "returned")) is None
 
 
 def missed(asked: Figures, *others: Figures) -> set[str]:
@@ -389,7 +413,9 @@ def test_a_pattern_that_is_left_out_is_measured_on_the_affected_version_alone(
         ("affected", "returned"), ("affected", "successor"),
     ]  # fmt: skip
     assert code == 0
-    assert said["without"]["returned"][0]["found"] == 1
+    assert [each["pattern"] for each in said["contributions"]] == ["successor", "returned"]
+    assert said["contributions"][1]["all_but_it"]["found"] == 1
+    assert said["contributions"][1]["all_patterns"]["goes"] == 0
     assert said["bugs"][0]["goes"] == 0
 
 
@@ -549,7 +575,7 @@ def every(*measured: Figures) -> list[Figures]:
 
 
 def test_the_page_has_a_row_for_every_bug_and_says_what_was_not_measured() -> None:
-    text = page(every(), without={}, goes=[], notes="")
+    text = page(every(), contributions=[], goes=[], notes="")
 
     rows = [line for line in text.splitlines() if "not measured yet" in line]
     assert all(any(row.startswith(f"| `{name}` |") for row in rows) for name in BUGS)
@@ -558,26 +584,27 @@ def test_the_page_has_a_row_for_every_bug_and_says_what_was_not_measured() -> No
 def test_the_page_shows_figures_alarms_and_contributions() -> None:
     alarm = go(side="fixed", at=30.0, run="go/a", anomalies={"lost-write": 2})
     measured = figures(60.0, 300.0, None, fixed=[alarm, *SILENT])
-    without = {"returned": every(figures(None, None)), "successor": every()}
+    contribution = Contribution(
+        pattern="returned", all_patterns=measured, all_but_it=figures(None, None)
+    )
 
-    text = page(every(measured), without=without, goes=[], notes="")
+    text = page(every(measured), contributions=[contribution], goes=[], notes="")
 
     assert "| `kip101-loss` | 0.10.2.2 | 2 of 3 | 5.0 | 10 | 2 | 5 | 0.11.0.3 | 1 of 2 (2" in text
     assert "| `kip101-loss` | 0.11.0.3 | 3 | lost-write ×2 | `go/a` |" in text
-    assert "| none | 2 of 3, 5.0 |\n| `returned` | 0 of 2, > 20 |" in text
-    assert "`successor`" not in text
+    assert "| `kip101-loss` | `returned` | 20 | 0 of 2, > 20 | 2 of 3, 5.0 |" in text
 
 
 def test_notes_are_kept_when_the_page_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "docs" / "power.md"
-    write_page(path, every(), without={}, goes=[])
+    write_page(path, every(), contributions=[], goes=[])
     path.write_text(
         path.read_text().replace(
             f"{NOTES_BEGIN}\n", f"{NOTES_BEGIN}\nLonger holds did not help.\n\nNor did | bars |.\n"
         )
     )
 
-    write_page(path, every(figures(60.0)), without={}, goes=[go(at=60.0), go(at=9.0, seed=7)])
+    write_page(path, every(figures(60.0)), contributions=[], goes=[go(at=60.0), go(at=9.0, seed=7)])
 
     text = path.read_text()
     assert "Longer holds did not help.\n\nNor did | bars |." in notes_of(text)
