@@ -227,12 +227,20 @@ def test_no_kafka_may_diverge_within_the_isr() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kafka", "source"), [("0.10.2.2", "scenario 2"), ("1.1.1", "KIP-279"), ("2.0.1", "KIP-101")]
+    ("anomaly", "kind", "kafka", "source"),
+    [
+        ("replica-divergence", "in-sync", "0.10.2.2", "scenario 2"),
+        ("replica-divergence", "in-sync", "1.1.1", "KIP-279"),
+        ("replica-divergence", "in-sync", "2.0.1", "KIP-101"),
+        ("epoch-disorder", "renamed", "0.11.0.3", "KIP-279"),
+        ("epoch-disorder", "renamed", "2.0.1", "KIP-101"),
+        ("epoch-disorder", "ambiguous", "0.11.0.3", "KIP-101"),
+    ],
 )
-def test_a_divergence_that_epochs_tell_is_laid_to_what_a_kafka_is_known_for(
-    kafka: str, source: str
+def test_what_differs_is_laid_to_what_a_kafka_is_known_for(
+    anomaly: str, kind: str, kafka: str, source: str
 ) -> None:
-    found = ruling("replica-divergence", "in-sync", kafka)
+    found = ruling(anomaly, kind, kafka)
     assert source in found.why.source
     assert not found.permitted
 

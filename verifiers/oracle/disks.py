@@ -55,10 +55,19 @@ DISKS = (
         "epoch-disorder",
         "A batch on disk has a leader epoch that it must not have.",
         forbidden(
+            "The contract forbids it, though Kafka 0.11 to 1.1 is known for it: of an epoch that a "
+            "leader does not have it tells no offset, or where its next one begins, and the "
+            "follower keeps records that the leader has under another epoch.",
+            "renamed",
+            source="KIP-279, KAFKA-6361; mended in 2.0",
+            given=UNKNOWN_EPOCHS_UNANSWERED,
+        ),
+        forbidden(
             "Leader epochs grow along a log, and an epoch has one leader, so epoch and offset "
             "name one batch: no contract permits otherwise.",
             source="KIP-101",
         ),
+        kinds=("decreases", "checkpoint", "ambiguous", "renamed"),
     ),
     chapter(
         "hw-regression",
