@@ -1,25 +1,16 @@
 """night.yaml: the matrix of a night, in settings that are called like the flags of `run`."""
 
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.campaigns.described import parse_fault, parse_pattern, parse_target
-from harness.campaigns.field_values import field_values
 from harness.campaigns.night_matrix import Choice, NightMatrix
 from harness.cli.scenario_file import is_scenario_file, read_scenario_file
-from harness.cli.settings import BY_NAME, Flags, Setting, as_given, scenario_of
+from harness.cli.settings import BY_NAME, Flags, as_given, scenario_of
 from harness.cli.yaml_file import Mistake, Place, YamlFile, nearest, read_yaml, reject
 from harness.core.errors import UsageError
 from harness.core.scenario import SCENARIOS
 
 TEMPLATE = Path(__file__).with_name("night.yaml")
-_CALLS: Mapping[str, Callable[[str], object]] = {
-    "faults": parse_fault,
-    "targets": lambda text: parse_target(text, topic=""),
-    "patterns": parse_pattern,
-}
-"""What reads each entry of a setting that is a list of such."""
 _EXCLUDE, _SCENARIO = "exclude", "scenario"
 
 
@@ -120,13 +111,7 @@ def _check(name: str, given: Any) -> None:  # noqa: ANN401 (any flag's)
         if not is_scenario_file(given):
             SCENARIOS[given]
         return
-    setting = BY_NAME[_own(name)]
-    read = setting.read(given)
-    if setting.field in _CALLS:
-        for text in read:
-            _CALLS[setting.field](text)
-    values = {setting.field: read}
-    field_values(setting.owner, values, owner=f"The setting {setting.flag}")
+    BY_NAME[_own(name)].check(given)
 
 
 def _excluded(file: YamlFile, named: set[str]) -> tuple[tuple[Flags, ...], list[Mistake]]:
@@ -160,24 +145,20 @@ def _settings_in(path: str) -> Flags:
         UsageError: the file cannot be read, or holds something else; a line for each mistake.
     """
     file = read_scenario_file(Path(path))
-    places = {_own(name): place for name, place in file.places.items()}
-    mistakes, read = [], dict[str, Any]()
-    for name, value in file.settings.items():
+
+    def check(name: str, value: Any) -> None:  # noqa: ANN401 (what the file holds)
         if name == "seed":
-            continue
-        words = None
+            return
         if not _is_known(name) or (name == _SCENARIO and is_scenario_file(value)):
-            words = f"A night cannot honour {name}: take it out."
-        else:
-            read[name] = as_given(value, repeatable=_is_repeatable(name))
-            try:
-                _check(name, read[name])
-            except UsageError as error:
-                words = str(error)
-        if words is not None:
-            line, column = places[name]
-            mistakes.append(Mistake(line=line, column=column, words=words))
-    file.reject(tuple(mistakes))
+            raise UsageError(f"A night cannot honour {name}: take it out.")
+        _check(name, value)
+
+    file.reject(check)
+    read = {
+        name: as_given(value, repeatable=_is_repeatable(name))
+        for name, value in file.settings.items()
+        if name != "seed"
+    }
     return read if file.steps is None else {**read, "steps": file.steps}
 
 
@@ -206,8 +187,8 @@ def _is_known(name: object) -> bool:
 
 
 def _is_repeatable(name: str) -> bool:
-    setting: Setting | None = BY_NAME.get(_own(name))
-    return setting is not None and setting.takes == "pairs"
+    setting = BY_NAME.get(_own(name))
+    return setting is not None and setting.is_repeatable
 
 
 def _own(name: str) -> str:

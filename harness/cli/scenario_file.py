@@ -77,16 +77,25 @@ class ScenarioFile:
     mistakes: tuple[Mistake, ...] = ()
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def reject(self, mistakes: tuple[Mistake, ...] = ()) -> None:
+    def reject(self, check: Callable[[str, Any], object] = lambda *_: None) -> None:
         """Raise an error if anything is wrong in the file.
 
         Args:
-            mistakes: more of them.
+            check: is called with each setting, by its name as it is written, and its value; it
+                raises a UsageError about what cannot be.
 
         Raises:
-            UsageError: a line for each.
+            UsageError: a line for each mistake.
         """
-        reject(self.path, (*self.mistakes, *mistakes))
+        mistakes = list(self.mistakes)
+        for name, (line, column) in self.places.items():
+            own = name.replace("-", "_")
+            if own in self.settings:
+                try:
+                    check(name, self.settings[own])
+                except UsageError as error:
+                    mistakes.append(Mistake(line=line, column=column, words=str(error)))
+        reject(self.path, mistakes)
 
 
 def is_scenario_file(scenario: object) -> bool:

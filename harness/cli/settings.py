@@ -1,6 +1,6 @@
 """The settings of an experiment: each is a flag, and sets one field of the harness."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -8,7 +8,12 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
-from harness.campaigns.described import split_calls
+from harness.campaigns.described import (
+    parse_fault,
+    parse_pattern,
+    parse_target,
+    split_calls,
+)
 from harness.campaigns.field_values import field_values
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
@@ -25,6 +30,12 @@ Flags = Mapping[str, Any]
 
 _hints = cache(get_type_hints)
 _Kind = Literal["text", "duration", "durations", "pairs", "calls"]
+_CALLS: Mapping[str, Callable[[str], object]] = {
+    "faults": parse_fault,
+    "targets": lambda text: parse_target(text, topic=""),
+    "patterns": parse_pattern,
+}
+"""What reads each entry of a setting that is a list of such."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +72,7 @@ class Setting:
     @property
     def takes(self) -> _Kind:
         """How the value is written."""
-        if self.field in ("faults", "targets", "patterns"):
+        if self.field in _CALLS:
             return "calls"
         if self.field == "hold_s":
             return "durations"
@@ -69,6 +80,11 @@ class Setting:
             return "pairs"
         is_time = self.field.endswith(("_s", "_ms")) and not self.field.endswith("_per_s")
         return "duration" if is_time and not self.flag.endswith("-ms") else "text"
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the flag may be given several times."""
+        return self.takes == "pairs"
 
     @property
     def parameter(self) -> Any:  # noqa: ANN401 (an annotation)
@@ -114,6 +130,21 @@ class Setting:
                 return tuple(pair(self.flag, text) for text in value)
             case "text":
                 return value
+
+    def check(self, given: Any) -> None:  # noqa: ANN401 (what a file holds)
+        """Reject what is no value of the field.
+
+        Args:
+            given: as a file has it, or the command line.
+
+        Raises:
+            UsageError: it is none.
+        """
+        read = self.read(as_given(given, repeatable=self.is_repeatable))
+        if self.takes == "calls":
+            for text in read:
+                _CALLS[self.field](text)
+        field_values(self.owner, {self.field: read}, owner=f"The setting {self.flag}")
 
     def written(self, value: Any) -> Any:  # noqa: ANN401 (whatever a field holds)
         """Return the value of the field as a file has it; None if it cannot be written there.

@@ -6,7 +6,7 @@ another cluster than the one that was meant.
 
 import os
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import typer
 from typer.core import TyperCommand
 
 from harness.campaigns.configure import DEALS
-from harness.campaigns.field_values import field_values
-from harness.cli.scenario_file import ScenarioFile, is_scenario_file, read_scenario_file
-from harness.cli.settings import BY_NAME, Setting, as_given
-from harness.cli.yaml_file import Mistake, nearest
+from harness.cli.scenario_file import is_scenario_file, read_scenario_file
+from harness.cli.settings import BY_NAME, as_given
+from harness.cli.yaml_file import nearest
 from harness.core.errors import UsageError
 
 _PREFIX = "KAFKA_CHAOS_"
@@ -66,7 +65,7 @@ def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     if value is None or not is_scenario_file(value):
         return value
     file = read_scenario_file(Path(value))
-    file.reject(mistaken_settings(context, file))
+    file.reject(_check(context))
     settings = honoured(context, file.settings, where=f"The scenario file {value}")
     if file.steps is not None:
         if "plan" not in {parameter.name for parameter in context.command.params}:
@@ -84,34 +83,18 @@ def scenario_argument(context: typer.Context, value: str | None) -> str | None:
     return None if name == value else name
 
 
-def mistaken_settings(context: typer.Context, file: ScenarioFile) -> tuple[Mistake, ...]:
-    """Return a mistake for each setting of a file that nobody knows, or whose value is none."""
+def _check(context: typer.Context) -> Callable[[str, Any], None]:
+    """Return what rejects a setting of a file that nobody knows, or whose value is none."""
     known = [_flag(name) for name in _settings_of(_commands(context))]
-    written = {name: name.replace("-", "_") for name in file.places}
-    found = []
-    for name, own in written.items():
-        if own not in file.settings:
-            continue
-        words = None
+
+    def check(name: str, value: Any) -> None:  # noqa: ANN401 (what the file holds)
+        own = name.replace("-", "_")
         if _flag(own) not in known:
-            words = f"There is no setting {name}.{nearest(name, known)}"
-        elif own in BY_NAME:
-            words = _refusal(BY_NAME[own], file.settings[own])
-        if words is not None:
-            line, column = file.places[name]
-            found.append(Mistake(line=line, column=column, words=words))
-    return tuple(found)
+            raise UsageError(f"There is no setting {name}.{nearest(name, known)}")
+        if own in BY_NAME:
+            BY_NAME[own].check(value)
 
-
-def _refusal(setting: Setting, value: Any) -> str | None:  # noqa: ANN401 (what the file holds)
-    """Return why a value is none of a setting; None if it is one."""
-    repeatable = setting.takes == "pairs"
-    try:
-        given = setting.read(as_given(value, repeatable=repeatable))
-        field_values(setting.owner, {setting.field: given}, owner=f"The setting {setting.flag}")
-    except UsageError as error:
-        return str(error)
-    return None
+    return check
 
 
 def honoured(context: typer.Context, settings: Mapping[str, Any], *, where: str) -> dict[str, Any]:

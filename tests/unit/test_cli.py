@@ -408,6 +408,7 @@ def test_a_scenario_file_may_hold_the_steps(invoke: Invoke, tmp_path: Path) -> N
         ("broker_kill", "broker_kil", "mine.yaml:6:5: There is no fault 'broker_kil'. Did you"),
         ("max-at-once", "max-at-one", "mine.yaml:3:1: There is no setting max-at-one. Did you"),
         ("duration: 50s", "duration: 50", "mine.yaml:2:1: '50' is not a duration"),
+        ("duration: 50s", "faults: [gc_paus]", "mine.yaml:2:1: There is no fault 'gc_paus'. Did"),
         ("    hold: 10s\n", "", "mine.yaml:9:5: A step needs its hold."),
         ("delay", "dealy", "mine.yaml:10:5: A step has no dealy. Did you mean delay?"),
         ("leader_elected", "leader_electd", "mine.yaml:9:5: There is no event"),
