@@ -154,6 +154,7 @@ def test_a_chapter_that_leaves_something_open_is_refused() -> None:
         ("duplicate", "log", {"idempotence": True}, "0.11.0.3", False, "KAFKA-5494"),
         ("duplicate", "log", {"idempotence": True}, "1.0.2", False, "KIP-98"),
         ("nonmonotonic-send", "order", {"max_in_flight": 1}, "0.11.0.3", False, "KIP-98"),
+        ("nonmonotonic-send", "lost", {}, "0.11.0.3", False, "as lost-write"),
         ("read-beyond-hw", None, {}, "2.5.0", False, "KAFKA-9835"),
         ("read-beyond-hw", None, {}, "2.5.1", False, "replication design"),
         ("G1a", "read_committed", {}, "3.9.1", False, "KAFKA-17754"),

@@ -67,6 +67,12 @@ _REVERSED: tuple[Row, ...] = (
         by="the loss itself",
     ),
     permitted(_LATER_PASS, given=MAY_REORDER, by=_RETRYING),
+    forbidden(
+        "One of the two records was lost, though the contract forbids that, and the offset it was "
+        "acknowledged at belongs to a log that was cut off.",
+        "lost",
+        source="as lost-write",
+    ),
     forbidden(_KNOWN_OF_0_11, given=EARLY_IDEMPOTENCE),
     forbidden(
         "A producer that is idempotent, never retries or has one request in flight "
