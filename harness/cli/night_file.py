@@ -151,14 +151,10 @@ def _settings_in(path: str) -> Flags:
             return
         if not _is_known(name) or (name == _SCENARIO and is_scenario_file(value)):
             raise UsageError(f"A night cannot honour {name}: take it out.")
-        _check(name, value)
+        _check(name, _given(name, value))
 
     file.reject(check)
-    read = {
-        name: as_given(value, repeatable=_is_repeatable(name))
-        for name, value in file.settings.items()
-        if name != "seed"
-    }
+    read = {name: _given(name, value) for name, value in file.settings.items() if name != "seed"}
     return read if file.steps is None else {**read, "steps": file.steps}
 
 

@@ -8,12 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import typer
 
 from harness.campaigns.configure import DEFAULT_SCENARIO, Overrides, configure
-from harness.campaigns.described import (
-    parse_fault,
-    parse_pattern,
-    parse_target,
-    split_calls,
-)
+from harness.campaigns.described import parse_fault, parse_pattern, parse_target, split_calls
 from harness.campaigns.field_values import field_values
 from harness.core.cluster import ClusterSpec
 from harness.core.contract import Contract
@@ -131,16 +126,13 @@ class Setting:
             case "text":
                 return value
 
-    def check(self, given: Any) -> None:  # noqa: ANN401 (what a file holds)
-        """Reject what is no value of the field.
-
-        Args:
-            given: as a file has it, or the command line.
+    def check(self, value: Any) -> None:  # noqa: ANN401 (whatever the flag, or a file, holds)
+        """Reject a flag's value that means none of the field.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not written as the flag demands, or is no value of the field.
         """
-        read = self.read(as_given(given, repeatable=self.is_repeatable))
+        read = self.read(value)
         if self.takes == "calls":
             for text in read:
                 _CALLS[self.field](text)

@@ -91,8 +91,8 @@ def _check(context: typer.Context) -> Callable[[str, Any], None]:
         own = name.replace("-", "_")
         if _flag(own) not in known:
             raise UsageError(f"There is no setting {name}.{nearest(name, known)}")
-        if own in BY_NAME:
-            BY_NAME[own].check(value)
+        if setting := BY_NAME.get(own):
+            setting.check(as_given(value, repeatable=setting.is_repeatable))
 
     return check
 

@@ -252,6 +252,8 @@ def test_a_night_runs_scenario_files_and_its_own_settings_stand_above_theirs(
         ("acks: maybe", "maybe"),
         ("store: elsewhere", "cannot honour store"),
         ("scenario: other.yaml", "cannot honour scenario"),
+        ("scenario: [mixed, search]", "no scenario 'mixed,search'"),
+        ("scenario: 5", "no scenario '5'"),
         ("steps: []", "list of steps"),
     ],
 )
