@@ -232,6 +232,14 @@ class Contribution:
     all_patterns: Figures
     all_but_it: Figures
 
+    def document(self) -> dict[str, Any]:
+        """Return the contribution as a JSON object."""
+        return {
+            "pattern": self.pattern,
+            "all_patterns": self.all_patterns.document(),
+            "all_but_it": self.all_but_it.document(),
+        }
+
 
 def contribution_of(
     pattern: str, bug: Bug, goes: Sequence[Go], *, patterns: Sequence[str]

@@ -220,14 +220,7 @@ def main(arguments: list[str]) -> int:
             "schema": SCHEMA,
             "commit": commit(),
             "bugs": [figures.document() for figures in asked],
-            "contributions": [
-                {
-                    "pattern": each.pattern,
-                    "all_patterns": each.all_patterns.document(),
-                    "all_but_it": each.all_but_it.document(),
-                }
-                for each in those
-            ],
+            "contributions": [each.document() for each in those],
             "goals": [
                 {
                     "name": goal.name,

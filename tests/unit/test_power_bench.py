@@ -182,7 +182,7 @@ def test_goes_without_a_pattern_are_counted_apart() -> None:
 def test_a_contribution_compares_what_was_found_in_the_time_of_the_shortest_go_without() -> None:
     without = wanted(without="returned")
     shorter, longer = (
-        replace(go(settings=without.settings), budget_s=budget_s) for budget_s in (480.0, 600.0)
+        go(settings=without.settings, budget_s=budget_s) for budget_s in (480.0, 600.0)
     )
     goes = [go(at=60.0), go(at=500.0), shorter, longer]
 
