@@ -152,7 +152,7 @@ class ComposeProject:
             "label": f"{PROJECT_LABEL}={self._topology.project}"
         }
         with contextlib.suppress(*ENGINE_ERRORS):
-            for container in self._engine.containers.list(filters=label):
+            for container in self._engine.containers.list(filters=label, ignore_removed=True):
                 # Nothing here needs a polite end: the data goes with the volumes.
                 with contextlib.suppress(docker.errors.APIError):
                     container.kill()
