@@ -332,8 +332,17 @@ app.command("up", cls=ConfiguredCommand)(up)
 app.command("bisect", cls=ConfiguredCommand)(bisect)
 
 
+class _BenchCommand(RunningCommand):
+    """Behind a benchmark's name, flags are the benchmark's own: `--help` too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 (click's own)
+        if args and not args[0].startswith("-"):
+            ctx.help_option_names = []
+        return super().parse_args(ctx, args)
+
+
 @app.command(
-    cls=RunningCommand,
+    cls=_BenchCommand,
     hidden=not _BENCHMARKS.is_dir(),
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )

@@ -199,7 +199,7 @@ def write_history(path: Path, deeds: list[Deed]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Measure and print one JSON document; return 1 for a missed goal."""
-    parser = argparse.ArgumentParser(prog="op_cycles", description=__doc__)
+    parser = argparse.ArgumentParser(prog="kafka-chaos bench op-cycles", description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--transactions", action="store_true")
     parser.add_argument("--plant", type=int, default=0)

@@ -111,6 +111,15 @@ def test_bad_input_is_one_sentence_and_exit_2(
     assert list(tmp_path.iterdir()) == [], "nothing may be started or made"
 
 
+def test_a_benchmark_tells_its_own_flags(invoke: Invoke) -> None:
+    code, out, _ = invoke("bench", "power", "--help")
+    _, of_bench, _ = invoke("bench", "--help")
+
+    assert code == 0
+    assert "--without" in out
+    assert "--without" not in of_bench
+
+
 def test_the_plan_is_one_json_document_and_always_the_same(invoke: Invoke) -> None:
     _, first, _ = invoke("plan", "--seed", "7", "--json")
     code, second, _ = invoke("plan", "--seed", "7", "--json")
