@@ -4,6 +4,7 @@ Tests only. It knows what needs no brokers: neither disks nor what leaders told.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
@@ -69,6 +70,11 @@ class Value:
         return sorted(offset for _, offset in self.places if offset is not None)
 
     @property
+    def position(self) -> int:
+        """Where the final log has it last, or else where it was seen last."""
+        return max((read["offset"] for read in self.finals), default=self.offsets[-1])
+
+    @property
     def is_spread(self) -> bool:
         """Whether it was seen in several partitions, so that `lowest` has no one meaning."""
         named = {partition for partition, _ in self.places}
@@ -105,7 +111,8 @@ class Reference:
         self.ends = {end["partition"]: end for end in run.ends}
         self.polls = [poll for poll in run.poll if not self._is_early(poll)]
         self.values = self._know()
-        self.known_at = self._log()
+        self.final_at = self._log(self.run.final)
+        self.known_at = self._log([*self.polls, *self.run.final], self.values.values())
         self._losses()
         self._places()
         self._aborted()
@@ -153,13 +160,13 @@ class Reference:
                 getattr(one, name).append(read)
         return values
 
-    def _log(self) -> dict[int, set[int]]:
+    def _log(self, reads: Iterable[Row], sent: Iterable[Value] = ()) -> dict[int, set[int]]:
         """Which offsets of each partition are known to hold a record."""
         known: dict[int, set[int]] = defaultdict(set)
-        for one in self.values.values():
+        for one in sent:
             if one.acked is not None and one.acked[1] is not None:
                 known[one.acked[0]].add(one.acked[1])
-        for read in (*self.polls, *self.run.final):
+        for read in reads:
             known[read["partition"]].add(read["offset"])
         return known
 
@@ -349,13 +356,28 @@ class Reference:
                 if seeks and not internal:
                     due = max(seeks, key=lambda e: e["time_ns"])["offset"]
                 kind = "subscribe" if process in self.run.subscribed else "assign"
-                at = (partition, after["offset"], after["value"], None if internal else kind)
+                at = (partition, after["offset"], after["value"])
                 between = range(due, after["offset"])
                 name = "int-" if internal else ""
+                lasting = self._lasts(before) and self._lasts(after)
+                known = self.final_at if lasting else self.known_at
+                gone = "lost" if self._is_gone(before) or self._is_gone(after) else None
                 if after["offset"] < due:
-                    self._add(f"{name}nonmonotonic-poll", *at)
-                elif self.known_at[partition].intersection(between):
-                    self._add(f"{name}poll-skip", *at)
+                    self._add(f"{name}nonmonotonic-poll", *at, gone if internal else kind)
+                elif known[partition].intersection(between):
+                    self._add(f"{name}poll-skip", *at, gone if internal else kind)
+
+    def _lasts(self, read: Row) -> bool:
+        """Whether the final read found what was read, and not only at other offsets."""
+        known = self.values.get(read["value"])
+        if known is None:
+            return read["value"] is not None
+        found = [final["offset"] for final in known.finals]
+        return bool(found) and min(found) <= read["offset"] <= max(found)
+
+    def _is_gone(self, read: Row) -> bool:
+        known = self.values.get(read["value"])
+        return known is not None and self._is_searched(known) and not self._lasts(read)
 
     def _sending(self) -> None:
         lanes: dict[tuple[int, int], list[tuple[int, Value]]] = defaultdict(list)
@@ -382,8 +404,8 @@ class Reference:
                 if before.is_spread or after.is_spread:
                     # Offsets of different partitions have no order.
                     continue
-                position = after.offsets[-1]
-                if position <= before.offsets[-1]:
+                position = after.position
+                if position <= before.position:
                     kind = self._flaw(before, after)
                     txns = {one.send["txn"] for one in (before, after) if one.send is not None}
                     name = "nonmonotonic-send" if txns == {None} or len(txns) > 1 else _INT_SEND

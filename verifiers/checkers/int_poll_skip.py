@@ -17,8 +17,8 @@ def int_poll_skip(turns: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll with a known record between them.
 
     Returns:
-        One row per pair of records; `skipped` in the detail counts those between. Polls in which
-        partitions moved are passed over.
+        One row per pair of records; `skipped` in the detail counts those between. Kind "lost" if
+        the final log lacks one of the two. Polls in which partitions moved are passed over.
 
     Source: the int-poll-skip analysis of jepsen.tests.kafka.
     """

@@ -139,9 +139,9 @@ def build(
     suspects = {name: frame for name, frame in of_txns.items() if name not in empty}
     if "txn_cycles" in suspects:
         suspects["txn_cycles"] = cycles(suspects["txn_reads"], history)
-    if "turns" not in empty:
-        suspects["turns"] = held(polling.judged(turns, log, history.events))
     values = known("values", values)
+    if "turns" not in empty:
+        suspects["turns"] = held(polling.judged(turns, values, log, history.events))
     session = history.polls.sparkSession
     by_name = {
         **history.recorded(),

@@ -10,7 +10,7 @@ from verifiers.spark.columns import BOOL, INT, LONG, TEXT, struct
 TURNS_SCHEMA = struct(
     process=INT, topic=TEXT, partition=INT, op=LONG, offset=LONG, value=LONG, time_ns=LONG,
     prev_op=LONG, prev_offset=LONG, prev_value=LONG, prev_ns=LONG, mode=TEXT, internal=BOOL,
-    due=LONG, skipped=LONG,
+    due=LONG, skipped=LONG, kind=TEXT,
 )  # fmt: skip
 """The frame `turns` as checkers are given it (`judged`)."""
 
@@ -18,11 +18,12 @@ RESETS = ("start", "assign", "subscribe", "seek", "crash")
 """Events after which a consumer may go on anywhere; if a seek names an offset, only there."""
 
 
-def judged(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
+def judged(turns: DataFrame, values: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
     """Return the turns that nothing excuses, and that went back or skipped known records.
 
     Args:
         turns: where consumers were given something other than the next offset.
+        values: what is known of records that may not be in order.
         log: which offsets hold a record.
         events: what else happened to the consumers.
 
@@ -31,13 +32,41 @@ def judged(turns: DataFrame, log: DataFrame, events: DataFrame) -> DataFrame:
 
         - due: the offset that was to follow: the one that was sought last between the two records,
           or else the one after the earlier record;
-        - skipped: how many known records lie from there to before the later record.
+        - skipped: how many known records lie from there to before the later record: of the final
+          log if that has both records where they were read;
+        - kind: "lost" if the final log lacks one of the two there.
     """
-    within = _untouched(turns.where("internal"), events)
-    between = _unprepared(turns.where(~F.col("internal")), events)
+    placed = _placed(turns, values)
+    within = _untouched(placed.where("internal"), events)
+    between = _unprepared(placed.where(~F.col("internal")), events)
     found = between.unionByName(within.withColumn("due", F.col("prev_offset") + 1))
     back = found.where(F.col("offset") < F.col("due")).withColumn("skipped", F.lit(0).cast("long"))
-    return back.unionByName(_passed_over(found.where(F.col("offset") > F.col("due")), log))
+    forward = _passed_over(found.where(F.col("offset") > F.col("due")), log)
+    return back.unionByName(forward).drop("lasting")
+
+
+def _placed(turns: DataFrame, values: DataFrame) -> DataFrame:
+    """Return turns with `lasting`, whether the final log has both records there, and `kind`."""
+    for which in ("", "prev_"):
+        here = values.select(
+            *("topic", F.col("value").alias(f"{which}value"), F.lit(True).alias("is_odd")),
+            *("searched", "final_first", "final_last"),
+        )
+        is_found = F.col(f"{which}offset").between(F.col("final_first"), F.col("final_last"))
+        lasts = F.when(F.col("is_odd"), F.coalesce(is_found, F.lit(False))).otherwise(
+            F.col(f"{which}value").isNotNull()
+        )
+        turns = turns.join(here, ["topic", f"{which}value"], "left").select(
+            *turns.columns,
+            lasts.alias(f"{which}lasts"),
+            (F.coalesce("searched", F.lit(False)) & ~lasts).alias(f"{which}gone"),
+        )
+    return turns.withColumns(
+        {
+            "lasting": F.col("lasts") & F.col("prev_lasts"),
+            "kind": F.when(F.col("gone") | F.col("prev_gone"), "lost"),
+        }
+    ).drop("lasts", "prev_lasts", "gone", "prev_gone")
 
 
 def _unprepared(turns: DataFrame, events: DataFrame) -> DataFrame:
@@ -88,13 +117,14 @@ def _passed_over(turns: DataFrame, log: DataFrame) -> DataFrame:
     # All bits from `due` to before `offset`: two unsigned shifts of all ones, which, unlike
     # differences of powers of two, hold for bit 63 as well.
     known = F.expr(
-        "bit_count(bits"
+        "bit_count(if(lasting, coalesce(final_bits, 0L), bits)"
         f" & shiftleft(-1L, cast(greatest(due - block * {size}, 0) as int))"
         f" & shiftrightunsigned(-1L, cast({size} - least(offset - block * {size}, {size}) as int)))"
     )
     return (
         gaps.join(
-            log.select("topic", "partition", "block", "bits"), ["topic", "partition", "block"]
+            log.select("topic", "partition", "block", "bits", "final_bits"),
+            ["topic", "partition", "block"],
         )
         .groupBy(*turns.columns)
         .agg(F.sum(known).alias("skipped"))

@@ -43,13 +43,13 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
     """Return consecutive sends of one producer to one partition that the log holds reversed.
 
     Sends that are ok or info and whose partition is known are compared in the order of their
-    sequence numbers. The position of a send is its acknowledged offset; if that is unknown, the
-    offset at which its value was read; if the value lies at several offsets, the last of them, as
-    in the version order of Jepsen. Sends without a known position are left out. Two sends are not
-    compared if the producer was rebuilt between them: a request of the old producer may still wait
-    in the socket of a frozen broker, and be appended after the requests of the new one. Only the
-    sends in `presorted` are compared (scanning/presorted.py); if it is None, all sends are sorted
-    and compared.
+    sequence numbers. The position of a send is the offset at which the final read found it, or else
+    its acknowledged offset, or else the one at which its value was read; if it lies at several of
+    these, the last of them, as in the version order of Jepsen. Sends without a known position are
+    left out. Two sends are not compared if the producer was rebuilt between them: a request of the
+    old producer may still wait in the socket of a frozen broker, and be appended after the requests
+    of the new one. Only the sends in `presorted` are compared (scanning/presorted.py); if it is
+    None, all sends are sorted and compared.
 
     Columns:
         process, topic, partition: which producer, where.
@@ -66,7 +66,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         "process", "topic", "value", "op", "complete_ns", "txn", "partition", "offset"
     )
     suspicious = values.where(values["type"].isin("ok", "info")).select(
-        *("topic", "value", "last"),
+        *("topic", "value", F.coalesce("final_last", "last").alias("last")),
         F.coalesce("partition", "final_partition", "poll_partition").alias("seen_partition"),
         F.when(values["searched"] & (values["finals"] == 0), 2)
         .when(values["first"] < values["last"], 1)

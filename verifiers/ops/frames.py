@@ -74,7 +74,7 @@ _READS = struct(
     value=LONG, time_ns=LONG,
 )  # fmt: skip
 _OF_STEPS = struct(
-    position=LONG, prev_position=LONG, complete_ns=LONG, kind=TEXT, facts=_FACTS, step=TEXT,
+    position=LONG, prev_position=LONG, complete_ns=LONG, facts=_FACTS, step=TEXT,
     type=TEXT, delta=LONG,
 )  # fmt: skip
 _STEPS = StructType([*TURNS_SCHEMA.fields, *_OF_STEPS.fields])

@@ -40,6 +40,11 @@ _IN_ONE_POLL = Reason(
     "poll nothing excuses it.",
     "Kafka documentation, guarantees; jepsen.tests.kafka",
 )
+_LOST_IN_ONE_POLL = Reason(
+    "One of the two records was lost with a log that was cut off: a consumer goes back to where "
+    "that was cut, and the log of today may have records where it had markers of transactions.",
+    "as lost-write",
+)
 
 _MOVED: tuple[Row, ...] = (
     permitted(_REBALANCED, "subscribe", by="subscribing in a group"),
@@ -47,6 +52,13 @@ _MOVED: tuple[Row, ...] = (
     reasons.copies_destroyed(),
     reasons.shown_by_one(),
     forbidden(_IN_ORDER),
+)
+
+_IN_A_POLL: tuple[Row, ...] = (
+    permitted(_LOST_IN_ONE_POLL, "lost", given=MAY_LOSE, by="the loss itself"),
+    reasons.shown_by_one("lost"),
+    forbidden(_LOST_IN_ONE_POLL, "lost"),
+    forbidden(_IN_ONE_POLL),
 )
 
 _REVERSED: tuple[Row, ...] = (
@@ -132,9 +144,13 @@ ORDER = (
     chapter(
         "int-nonmonotonic-poll",
         "Neighbouring records of one poll go back.",
-        forbidden(_IN_ONE_POLL),
+        *_IN_A_POLL,
+        kinds=("lost",),
     ),
     chapter(
-        "int-poll-skip", "Neighbouring records of one poll leave one out.", forbidden(_IN_ONE_POLL)
+        "int-poll-skip",
+        "Neighbouring records of one poll leave one out.",
+        *_IN_A_POLL,
+        kinds=("lost",),
     ),
 )

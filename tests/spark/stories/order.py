@@ -237,6 +237,54 @@ STORIES = (
         ],
     ),
     Story(
+        # At 1 the log that was cut off had a marker, and the log of today has a record.
+        title="a log that was cut off was read with gaps of its own",
+        why="KIP-98: markers of transactions take offsets, others in each log",
+        ops=[ok(1, 0, 0), info(1, 1), poll(9, 4, Rec(1, 0, 0), Rec(1, 1, 2)), ok(2, 0, 1),
+             final(Rec(1, 0, 0), Rec(2, 0, 1))],
+        finds=[
+            row(
+                "dirty-read", offset=2, value=(1, 1), process=9, at_s=2, complete_ns="1500000000",
+                finally_read="0", invoke_ns="1000000000", last_read_ns="2000000000",
+                last_read_offset="2", last_reader="9", polled="1", producer="1", send_type="info",
+                sent_partition="0", sequence="1",
+            ),
+            row(
+                "int-poll-skip", "lost", offset=2, value=(1, 1), process=9, at_s=2,
+                after_ns="2000000000", after_offset="0", after_poll="4", after_value=of(1, 0),
+                poll="4", skipped="1",
+            ),
+        ],
+    ),
+    Story(
+        title="what lay between two records in a log that was cut off is not skipped",
+        why="the final log has both, and nothing between them",
+        ops=[info(2, 0), poll(8, 0, Rec(2, 0, 1)), ok(1, 0, 0), ok(1, 1, 2),
+             poll(9, 4, Rec(1, 0, 0), Rec(1, 1, 2)), final(Rec(1, 0, 0), Rec(1, 1, 2))],
+        finds=[
+            row(
+                "dirty-read", offset=1, value=(2, 0), process=8, at_s=1,
+                complete_ns="500000000", finally_read="0",
+                invoke_ns="0", last_read_ns="1000000000", last_read_offset="1",
+                last_reader="8", polled="1", producer="2", send_type="info", sent_partition="0",
+                sequence="0",
+            ),
+        ],
+    ),
+    Story(
+        title="a record that was moved counts where the final log has it",
+        why="its log was cut off and it was written again, in order, where that ended",
+        ops=[*SENT, poll(9, 0, Rec(1, 0, 7)), LOG],
+        finds=[
+            row(
+                "duplicate", "moved", offset=0, value=(1, 0), process=1, at_s=0.5,
+                acked_offset="0", complete_ns="500000000", invoke_ns="0", last_offset="7",
+                last_read_ns="4000000000", last_read_offset="0", last_reader="9", partitions="1",
+                polled="1", producer="1", sequence="0",
+            ),
+        ],
+    ),
+    Story(
         title="a poll in which partitions moved is passed over",
         why="librdkafka may hand out records of two assignments in one poll",
         ops=[*SENT, event(9, "rebalance", op=4), poll(9, 4, *given(0, 3, 1)), LOG],
