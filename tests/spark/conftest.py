@@ -78,7 +78,7 @@ def to_history(
     return History(
         sends=recorded["send"],
         txns=recorded["txn"],
-        polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
+        polls=committed_reads(recorded["poll"], recorded["send"], recorded["final"], uncommitted),
         final=recorded["final"],
         events=recorded["event"],
         ends=spark.createDataFrame(reached, ENDS_SCHEMA),

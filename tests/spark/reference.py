@@ -109,6 +109,7 @@ class Reference:
         self.run = run
         self.found: list[Offence] = []
         self.ends = {end["partition"]: end for end in run.ends}
+        self.final_values = {read["value"] for read in run.final if is_legible(read)}
         self.polls = [poll for poll in run.poll if not self._is_early(poll)]
         self.values = self._know()
         self.final_at = self._log(self.run.final)
@@ -142,7 +143,7 @@ class Reference:
         return {send["value"]: send for send in self.run.send}
 
     def _is_early(self, poll: Row) -> bool:
-        """What a read_uncommitted reader saw of an undecided transaction counts nowhere."""
+        """What a read_uncommitted reader saw counts nowhere if nobody knows it to be committed."""
         send = self._sent.get(poll["value"])
         return (
             poll["process"] in self.run.uncommitted
@@ -150,6 +151,7 @@ class Reference:
             and send is not None
             and send["txn"] is not None
             and send["type"] != "ok"
+            and poll["value"] not in self.final_values
         )
 
     def _know(self) -> dict[int, Value]:

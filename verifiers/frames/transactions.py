@@ -8,12 +8,16 @@ from pyspark.sql import functions as F
 from verifiers.frames.history import ANY_PARTITION, History, readable, was_searched, with_ends
 from verifiers.frames.shared import shared_frame
 
+_VALUE = ["topic", "value"]
+
 
 def _by(uncommitted: AbstractSet[int]) -> Column:
     return F.col("process").isin(*sorted(uncommitted))
 
 
-def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[int]) -> DataFrame:
+def committed_reads(
+    polls: DataFrame, sends: DataFrame, final: DataFrame, uncommitted: AbstractSet[int]
+) -> DataFrame:
     """Return the polls without what read_uncommitted readers saw of undecided transactions.
 
     Such a reader receives records as they are appended. If their transaction is not committed
@@ -22,6 +26,7 @@ def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet
     Args:
         polls: all polls, columns of POLL_SCHEMA.
         sends: all sends.
+        final: the final read: what it was given was committed, whatever its producer was told.
         uncommitted: the processes that read with isolation.level=read_uncommitted.
     """
     if not uncommitted:
@@ -30,10 +35,12 @@ def committed_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet
     early = _by(uncommitted) & F.col("problem").isNull()
     # The transaction of a send that a killed client had only reserved is not known.
     reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
-    undecided = sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
-    rest = polls.where(early).join(
-        undecided.select("topic", "value"), ["topic", "value"], "left_anti"
+    unsure = sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
+    committed = readable(final).join(
+        F.broadcast(unsure.select("topic", "value")), _VALUE, "left_semi"
     )
+    undecided = unsure.join(committed, _VALUE, "left_anti").select(*_VALUE)
+    rest = polls.where(early).join(undecided, _VALUE, "left_anti")
     return polls.where(~early).unionByName(rest)
 
 

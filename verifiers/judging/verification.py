@@ -147,7 +147,9 @@ class Verification:
         return History(
             sends=recorded["send"],
             txns=recorded["txn"],
-            polls=committed_reads(recorded["poll"], recorded["send"], uncommitted),
+            polls=committed_reads(
+                recorded["poll"], recorded["send"], recorded["final"], uncommitted
+            ),
             final=recorded["final"],
             events=recorded["event"],
             ends=frame_of(self.context.spark, reached, ENDS_SCHEMA),

@@ -258,6 +258,14 @@ STORIES = (
         ],
     ),
     Story(
+        title="what was committed without its producer knowing was given to all",
+        why="the outcome of its transaction is unknown, and the final read has it",
+        ops=[ok(1, 0, 0), info(1, 1, txn=3), txn("info", 1, 3), ok(1, 2, 2),
+             poll(8, 0, Rec(1, 0, 0), Rec(1, 1, 1), Rec(1, 2, 2)),
+             final(Rec(1, 0, 0), Rec(1, 1, 1), Rec(1, 2, 2))],
+        uncommitted=[8],
+    ),
+    Story(
         title="who reads committed may not",
         why=_ISOLATION,
         ops=[*whole("fail"), poll(8, 0, A), poll(9, 0, A)],
