@@ -70,7 +70,10 @@ def test_a_lost_record_without_a_purged_one_before_it_is_not(
     assert len(anomalies(folder_of(tmp_path, [purged, told], []))) == 4
 
 
-@pytest.mark.parametrize(("log", "explained"), [(SKIPPED_MARKER, True), ("", False)])
+@pytest.mark.parametrize(
+    ("log", "explained"),
+    [(SKIPPED_MARKER, True), (SKIPPED_MARKER.replace("Set", "HashSet"), True), ("", False)],
+)
 def test_an_aborted_record_is_explained_by_a_marker_that_a_broker_says_it_left_out(
     tmp_path: Path, log: str, *, explained: bool
 ) -> None:
