@@ -49,11 +49,11 @@ def _placed(turns: DataFrame, values: DataFrame) -> DataFrame:
     """Return turns with `lasting`, whether the final log has both records there, and `kind`."""
     for which in ("", "prev_"):
         here = values.select(
-            *("topic", F.col("value").alias(f"{which}value"), F.lit(True).alias("is_odd")),
+            *("topic", F.col("value").alias(f"{which}value"), F.lit(True).alias("is_suspicious")),
             *("searched", "final_first", "final_last"),
         )
         is_found = F.col(f"{which}offset").between(F.col("final_first"), F.col("final_last"))
-        lasts = F.when(F.col("is_odd"), F.coalesce(is_found, F.lit(False))).otherwise(
+        lasts = F.when(F.col("is_suspicious"), F.coalesce(is_found, F.lit(False))).otherwise(
             F.col(f"{which}value").isNotNull()
         )
         turns = turns.join(here, ["topic", f"{which}value"], "left").select(
