@@ -53,9 +53,8 @@ def _placed(turns: DataFrame, values: DataFrame) -> DataFrame:
             *("searched", "final_first", "final_last"),
         )
         is_found = F.col(f"{which}offset").between(F.col("final_first"), F.col("final_last"))
-        lasts = F.when(F.col("is_suspicious"), F.coalesce(is_found, F.lit(False))).otherwise(
-            F.col(f"{which}value").isNotNull()
-        )
+        in_order = F.col("is_suspicious").isNull() & F.col(f"{which}value").isNotNull()
+        lasts = F.coalesce(is_found, in_order)
         turns = turns.join(here, ["topic", f"{which}value"], "left").select(
             *turns.columns,
             lasts.alias(f"{which}lasts"),

@@ -35,11 +35,10 @@ def committed_reads(
     early = _by(uncommitted) & F.col("problem").isNull()
     # The transaction of a send that a killed client had only reserved is not known.
     reserved = (F.col("type") == "info") & F.col("invoke_ns").isNull()
-    unsure = sends.where((F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved))
-    committed = readable(final).join(
-        F.broadcast(unsure.select("topic", "value")), _VALUE, "left_semi"
-    )
-    undecided = unsure.join(committed, _VALUE, "left_anti").select(*_VALUE)
+    doubtful = (F.col("type") != "ok") & (F.col("txn").isNotNull() | reserved)
+    unsure = sends.where(doubtful).select(*_VALUE)
+    committed = readable(final).join(F.broadcast(unsure), _VALUE, "left_semi")
+    undecided = unsure.join(committed, _VALUE, "left_anti")
     rest = polls.where(early).join(undecided, _VALUE, "left_anti")
     return polls.where(~early).unionByName(rest)
 
@@ -55,7 +54,7 @@ def aborted_reads(polls: DataFrame, sends: DataFrame, uncommitted: AbstractSet[i
         "topic", "value", F.col("process").alias("sent_by"), "txn", "complete_ns"
     )
     early = polls.where(_by(uncommitted) if uncommitted else F.lit(False))
-    return early.drop("txn").join(aborted, ["topic", "value"]).select(
+    return early.drop("txn").join(aborted, _VALUE).select(
         "topic", "partition", "offset", "value", "process", "time_ns", "sent_by", "txn",
         "complete_ns",
     )  # fmt: skip
@@ -87,17 +86,17 @@ def parts(history: History, values: DataFrame) -> DataFrame:
     suspicious = values.where(
         ((F.col("type") == "ok") & (F.col("finals") == 0))
         | ((F.col("type") == "info") & (F.col("finals") > 0))
-    ).select("topic", "value")
-    suspects = sends.join(suspicious, ["topic", "value"]).select("process", "txn")
+    ).select(*_VALUE)
+    suspects = sends.join(suspicious, _VALUE).select("process", "txn")
     members = sends.join(suspects.distinct(), ["process", "txn"])
     read = (
         readable(history.final)
-        .join(members.select("topic", "value"), ["topic", "value"], "left_semi")
+        .join(members.select(*_VALUE), _VALUE, "left_semi")
         .select("topic", "value", F.lit(True).alias("found"))
         .distinct()
     )
     place = F.coalesce("partition", F.lit(ANY_PARTITION))
-    joined = with_ends(members.join(read, ["topic", "value"], "left"), history.ends, place)
+    joined = with_ends(members.join(read, _VALUE, "left"), history.ends, place)
     return joined.select(
         *sends.columns,
         F.coalesce("found", F.lit(False)).alias("found"),
@@ -119,6 +118,6 @@ def txn_reads(history: History) -> DataFrame:
         "topic", "value", F.col("process").alias("sent_by"), F.col("txn").alias("sent_in")
     )
     given = readable(history.polls).where(inside)
-    return given.join(sent, ["topic", "value"]).select(
+    return given.join(sent, _VALUE).select(
         "process", "txn", "sent_by", "sent_in", "topic", "partition", "offset", "value", "time_ns"
     )
