@@ -61,12 +61,7 @@ def limits_s(clients: Iterable[ClientSpec]) -> tuple[float, ...]:
 
 
 def producer_config(contract: Contract, *, compression: Compression = "none") -> Config:
-    """Return the producer's settings, all but `bootstrap.servers` and `client.id`.
-
-    `request.timeout.ms`, in which the leader must gather its acknowledgements, is a quarter of the
-    delivery timeout and at most 5 s, so that a record is tried at several leaders before it is
-    given up.
-    """
+    """Return the producer's settings, all but `bootstrap.servers` and `client.id`."""
     config: Config = _COMMON | {
         "acks": contract.acks,
         "enable.idempotence": contract.idempotent,
@@ -74,7 +69,7 @@ def producer_config(contract: Contract, *, compression: Compression = "none") ->
         "linger.ms": contract.linger_ms,
         "batch.size": contract.batch_size_bytes,
         "delivery.timeout.ms": contract.delivery_timeout_ms,
-        "request.timeout.ms": max(1, min(5_000, contract.delivery_timeout_ms // 4)),
+        "request.timeout.ms": contract.effective_request_timeout_ms,
         "retry.backoff.ms": 50,
         "retry.backoff.max.ms": 500,
         "compression.type": compression,

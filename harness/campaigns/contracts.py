@@ -37,6 +37,7 @@ _TITLES = {
     "max_in_flight": "in flight",
     "unclean_election": "unclean election",
     "delivery_timeout_ms": "delivery timeout, ms",
+    "request_timeout_ms": "request timeout, ms",
 }
 
 Choice = Mapping[str, Any]

@@ -198,6 +198,7 @@ _FIELDS = {
     "broker_config": "config",
     "batch_size": "batch_size_bytes",
     "delivery_timeout": "delivery_timeout_ms",
+    "request_timeout": "request_timeout_ms",
     "hold": "hold_s",
     "gap": "gap_s",
     "duration": "duration_s",
@@ -268,6 +269,10 @@ SETTINGS: tuple[Setting, ...] = (
         linger_ms="Milliseconds that a producer waits for a full batch.",
         batch_size="Most bytes of a batch.",
         delivery_timeout="After how long a producer gives a record up: 20s, 2m.",
+        request_timeout=(
+            "How long a producer waits for an answer: 3s; default: a quarter of the delivery "
+            "timeout, 5s at most."
+        ),
     ),
     *_settings(
         Overrides,

@@ -24,6 +24,9 @@ class Contract:
         batch_size_bytes: `batch.size`, bytes.
         delivery_timeout_ms: `delivery.timeout.ms`, milliseconds; Kafka's default. A shorter one
             that runs out makes librdkafka's idempotent producer repeat records: docs/findings.md.
+        request_timeout_ms: `request.timeout.ms` of the producer, milliseconds; None means a quarter
+            of the delivery timeout, 5 s at most, so that a record is tried at several leaders
+            before it is given up.
         unclean_election: `unclean.leader.election.enable` of the topic.
     """
 
@@ -36,6 +39,7 @@ class Contract:
     linger_ms: float = 5.0
     batch_size_bytes: int = 1_000_000
     delivery_timeout_ms: int = 120_000
+    request_timeout_ms: int | None = None
     unclean_election: bool = False
 
     def __post_init__(self) -> None:
@@ -63,15 +67,30 @@ class Contract:
             raise UsageError("Idempotence allows at most 5 requests in flight.")
         if (self.retries or 0) < 0 or self.linger_ms < 0:
             raise UsageError("Retries and linger.ms of a producer cannot be below 0.")
-        if self.batch_size_bytes < 1 or self.delivery_timeout_ms < 1:
-            raise UsageError("batch.size and delivery.timeout.ms of a producer are at least 1.")
-        if self.max_in_flight < 1:
-            raise UsageError(f"{self.max_in_flight} requests in flight send nothing: at least 1.")
+        least = min(self.batch_size_bytes, self.delivery_timeout_ms, self.max_in_flight)
+        if min(least, self.effective_request_timeout_ms) < 1:
+            raise UsageError(
+                "batch.size, delivery.timeout.ms, request.timeout.ms and "
+                "max.in.flight.requests.per.connection of a producer are at least 1."
+            )
+        if self.delivery_timeout_ms < self.linger_ms + self.effective_request_timeout_ms:
+            raise UsageError(
+                f"delivery.timeout.ms={self.delivery_timeout_ms} is less than linger.ms="
+                f"{self.linger_ms:g} and request.timeout.ms={self.effective_request_timeout_ms} "
+                "together, which Kafka's producer refuses: choose a longer --delivery-timeout."
+            )
 
     @property
     def idempotent(self) -> bool:
         """Whether the producer is idempotent, the default resolved."""
         return self.acks == "all" if self.idempotence is None else self.idempotence
+
+    @property
+    def effective_request_timeout_ms(self) -> int:
+        """How long a producer waits for the answer to a request, the default resolved, ms."""
+        if self.request_timeout_ms is not None:
+            return self.request_timeout_ms
+        return max(1, min(5_000, self.delivery_timeout_ms // 4))
 
     @property
     def survivable_losses(self) -> int | None:

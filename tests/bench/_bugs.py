@@ -166,8 +166,8 @@ _ALL = (
         anomalies=("corrupt-record", "phantom", "duplicate"),
         affected=Version(client="java:3.9.1"),
         fixed=Version(client="java:3.9.2"),
-        # Records expire while their request is under way.
-        flags=("--delivery-timeout", "4s"),
+        # Records expire while their request is under way: waiting for their turn takes 0.2 s.
+        flags=("--delivery-timeout", "3200ms", "--request-timeout", "3s"),
     ),
     Bug(
         id="rdk4844",

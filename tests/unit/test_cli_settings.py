@@ -233,8 +233,9 @@ def test_every_setting_sets_a_field_and_says_how_it_is_written() -> None:
     pairs = {setting.name for setting in SETTINGS if setting.takes == "pairs"}
 
     assert durations == {
-        "delivery_timeout", "duration", "available_within", "seek_every", "quiet", "producer_life",
-        "transaction_timeout", "think_time", "process_time", "churn_every", "lease_margin", "gap",
+        "delivery_timeout", "request_timeout", "duration", "available_within", "seek_every",
+        "quiet", "producer_life", "transaction_timeout", "think_time", "process_time",
+        "churn_every", "lease_margin", "gap",
     }  # fmt: skip
     assert pairs == {"feature", "broker_config"}
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)

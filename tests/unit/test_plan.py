@@ -349,6 +349,7 @@ def test_limits_too_long_for_a_run_are_not_drawn_around(seed: int) -> None:
         # One damage for all contracts, or their runs could not be compared.
         (SendPoll(), Contract(acks="0"), (5.0, 6.0, 10.0, 120.0)),
         (SendPoll(), Contract(acks="1", delivery_timeout_ms=8000), (2.0, 6.0, 8.0, 10.0)),
+        (SendPoll(subscribers=0), Contract(request_timeout_ms=3000), (3.0, 10.0, 120.0)),
         (ConsumerGroup(), Contract(), (5.0, 6.0, 10.0, 120.0)),
         # The brokers decide on the session, and are asked for the same.
         (ConsumerGroup(assignor="consumer"), Contract(), (5.0, 6.0, 10.0, 120.0)),

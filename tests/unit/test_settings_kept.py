@@ -25,7 +25,7 @@ EVERYTHING = Overrides(
     contract={
         "acks": "1", "min_isr": 1, "replication_factor": 2, "idempotence": False, "retries": 3,
         "max_in_flight": 2, "linger_ms": 1.5, "batch_size_bytes": 9000,
-        "delivery_timeout_ms": 20_000, "unclean_election": True,
+        "delivery_timeout_ms": 20_000, "request_timeout_ms": 4_000, "unclean_election": True,
     },
     workload={
         "partitions": 5, "producers": 1, "consumers": 1, "subscribers": 0, "rate_per_s": 70,
