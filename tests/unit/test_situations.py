@@ -185,6 +185,14 @@ def test_who_leads_without_an_isr_and_eligible_leaders_leads_uncleanly(
     assert [change.at_ns for change in events.last_known_leaders] == [21 * S] * led
 
 
+def test_a_refusal_in_a_brokers_log_stands_below_the_line_with_its_time(tmp_path: Path) -> None:
+    story = Story(path=tmp_path).state(0, 1, (1, 2, 3)).state(10, 1, (1,))
+    story.log(12, 1, "Error processing append operation on partition orders-0\n"
+              "NotEnoughReplicasException: The size of the current ISR is too small")  # fmt: skip
+
+    assert reached(story.events())["isr-below-minimum"]["count"] == 1
+
+
 def test_every_situation_has_a_run_that_reaches_it_and_one_that_nearly_does() -> None:
     assert set(REACHED) == set(NEARLY) == set(SITUATIONS)
 

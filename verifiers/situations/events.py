@@ -238,11 +238,14 @@ class RunEvents:
         found: dict[str, list[tuple[int, int]]] = {kind: [] for kind in _LOG_LINES}
         for broker, file in broker_logs(RunDir(self.run.path)):
             with file.open("rb") as content:
+                dated = b""
                 for line in content:
+                    # An exception stands on lines of its own, below the one that has the time.
+                    dated = line if line.startswith(b"[") else dated
                     kinds = [kind for kind, form in _LOG_LINES.items() if form.search(line)]
                     if not kinds:
                         continue
-                    at_ns = self._placed(logged_ms(line.decode(errors="replace")))
+                    at_ns = self._placed(logged_ms(dated.decode(errors="replace")))
                     if at_ns is not None:
                         found[kinds[0]].append((at_ns, broker))
         return {kind: sorted(lines) for kind, lines in found.items()}
