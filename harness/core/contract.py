@@ -67,12 +67,14 @@ class Contract:
             raise UsageError("Idempotence allows at most 5 requests in flight.")
         if (self.retries or 0) < 0 or self.linger_ms < 0:
             raise UsageError("Retries and linger.ms of a producer cannot be below 0.")
-        least = min(self.batch_size_bytes, self.delivery_timeout_ms, self.max_in_flight)
-        if min(least, self.effective_request_timeout_ms) < 1:
+        timeouts_ms = self.delivery_timeout_ms, self.effective_request_timeout_ms
+        if min(self.batch_size_bytes, *timeouts_ms) < 1:
             raise UsageError(
-                "batch.size, delivery.timeout.ms, request.timeout.ms and "
-                "max.in.flight.requests.per.connection of a producer are at least 1."
+                "batch.size, delivery.timeout.ms and request.timeout.ms of a producer are at "
+                "least 1."
             )
+        if self.max_in_flight < 1:
+            raise UsageError(f"{self.max_in_flight} requests in flight send nothing: at least 1.")
         if self.delivery_timeout_ms < self.linger_ms + self.effective_request_timeout_ms:
             raise UsageError(
                 f"delivery.timeout.ms={self.delivery_timeout_ms} is less than linger.ms="

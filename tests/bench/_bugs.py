@@ -166,7 +166,7 @@ _ALL = (
         anomalies=("corrupt-record", "phantom", "duplicate"),
         affected=Version(client="java:3.9.1"),
         fixed=Version(client="java:3.9.2"),
-        # Records expire while their request is under way: waiting for their turn takes 0.2 s.
+        # Records that have waited 0.2 s for their request expire while it is under way.
         flags=("--delivery-timeout", "3200ms", "--request-timeout", "3s"),
     ),
     Bug(

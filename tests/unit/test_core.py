@@ -144,7 +144,7 @@ def test_a_taken_name_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ({"acks": "1", "idempotence": True}, "needs acks=all"),
         ({"replication_factor": 0, "min_isr": 0}, "keeps no data"),
         ({"idempotence": True, "max_in_flight": 6}, "at most 5"),
-        ({"max_in_flight": 0}, "at least 1"),
+        ({"max_in_flight": 0}, "send nothing"),
     ],
 )
 def test_contracts_that_kafka_would_refuse_are_refused_first(
