@@ -442,12 +442,18 @@ class Reference:
                 last = max(before, key=lambda e: e["time_ns"])["offset"]
                 if (-1 if asked["offset"] is None else asked["offset"]) < last:
                     self._add("lost-commit", partition, last, None, "in-sync")
-        told = [e["offset"] for e in (*commits, *fetches) if e["offset"] is not None]
         done = sorted(
             (e for e in events if e["f"] == "processed"),
             key=lambda e: (e["time_ns"], e["process"]),
         )
-        processed = {e["offset"] for e in done}
+        gone = {
+            (poll["process"], poll["op"], poll["offset"])
+            for poll in self.polls
+            if poll["partition"] == partition and self._is_gone(poll)
+        }
+        lost = [e for e in done if (e["process"], e["op"], e["offset"]) in gone]
+        told, cut_to, read_to = self._told(done, lost, [*commits, *fetches])
+        processed = {e["offset"] for e in done if e not in lost}
         weak = [how for how in ways.values() if how in _MAY_SKIP]
         at: dict[int, set[int]] = defaultdict(set)
         for read in filter(is_legible, self.run.final):
@@ -456,22 +462,53 @@ class Reference:
         for offset, values in at.items():
             if offset < max(told, default=-1) and offset not in processed:
                 value = next(iter(values)) if len(values) == 1 else ANY
-                self._add("consume-skip", partition, offset, value, min(weak or ways.values()))
+                leapt = not weak and cut_to <= offset < read_to
+                kind = "lost" if leapt else min(weak or ways.values())
+                self._add("consume-skip", partition, offset, value, kind)
         self._repeats(done, partition, commits, ways)
+
+    def _told(
+        self, done: list[Row], lost: list[Row], answers: list[Row]
+    ) -> tuple[list[int], int, int]:
+        """The commits of the log of today, where a log was cut off, how far it was read before."""
+        told, read_to = [], max((e["offset"] + 1 for e in lost), default=0)
+        for answer in answers:
+            if answer["offset"] is None:
+                continue
+            before = [(e["time_ns"], e in lost) for e in done if e["time_ns"] <= answer["time_ns"]]
+            if before and max(before)[1]:
+                read_to = max(read_to, answer["offset"])
+            else:
+                told.append(answer["offset"])
+        last_ns = max((e["time_ns"] for e in lost), default=0)
+        kept = [e["offset"] + 1 for e in done if e not in lost and e["time_ns"] < last_ns]
+        return told, max(kept, default=0), read_to
 
     def _repeats(
         self, done: list[Row], partition: int, commits: list[Row], ways: dict[int, str]
     ) -> None:
-        before: dict[int, int] = {}
-        for event in done:
-            if event["offset"] in before:
-                first = ways[before[event["offset"]]]
+        before: dict[tuple[int, object], int] = {}
+        polled = {
+            (poll["process"], poll["op"], poll["offset"]): poll["value"]
+            for poll in self.polls
+            if poll["partition"] == partition
+        }
+        told = [polled.get((e["process"], e["op"], e["offset"])) for e in done]
+        for event, value in zip(done, told, strict=True):
+            others = [
+                other
+                for one, other in zip(done, told, strict=True)
+                if one["offset"] == event["offset"] and other is not None
+            ]
+            record = event["offset"], min(others, default=None) if value is None else value
+            if record in before:
+                first = ways[before[record]]
                 kind = self._repeat(event, partition, commits, ways)
                 if kind == "uncommitted" and first == "before-processing":
                     # Who had it first had committed beyond it, too late for this one to know.
                     kind = first
                 self._add("consume-repeat", partition, event["offset"], None, kind)
-            before[event["offset"]] = event["process"]
+            before[record] = event["process"]
 
     def _repeat(self, event: Row, partition: int, commits: list[Row], ways: dict[int, str]) -> str:
         if ways[event["process"]] == "transactional":

@@ -72,6 +72,8 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("consume-skip", "before-processing", SAFE, True),
         ("consume-skip", "auto-stored", SAFE, False),
         ("consume-skip", "after-processing", ONE, False),
+        ("consume-skip", "lost", SAFE, False),
+        ("consume-skip", "lost", UNCLEAN, True),
         ("consume-repeat", "uncommitted", SAFE, True),
         ("consume-repeat", "committed", SAFE, False),
         ("consume-repeat", "committed", NONE, False),

@@ -24,6 +24,8 @@ def consume_repeat(
 ) -> DataFrame:
     """Return the records that a group processed more than once.
 
+    What was written in the place of a lost record is another record.
+
     Returns:
         One row for each time after the first; the process is the member that did it again, the time
         when it had. Kind "transactional" if the group's offsets are committed in transactions, so
@@ -36,21 +38,29 @@ def consume_repeat(
 
     Source: at least once, in Kafka's documentation of message delivery semantics.
     """
-    order = Window.partitionBy("group", "topic", "partition", "offset").orderBy(
-        "time_ns", "process"
+    place = ["group", "topic", "partition", "offset"]
+    # There are few repeats: the others need not be looked up among the polls.
+    several = processing.groupBy(*place).count().where("count > 1").select(*place)
+    given = polls.select(
+        "process", "op", "topic", "partition", "offset", "value", F.col("time_ns").alias("given_ns")
     )
-    again = processing.select(
+    dated = (
+        processing.join(several, place, "left_semi")
+        .join(given, ["process", "op", "topic", "partition", "offset"], "left")
+        .withColumn("given_ns", F.coalesce("given_ns", "time_ns"))
+        # A client that does not tell what it was given was given what the others were.
+        .withColumn(
+            "value",
+            F.coalesce("value", F.min("value").over(Window.partitionBy(*place))),
+        )
+    )
+    order = Window.partitionBy(*place, "value").orderBy("time_ns", "process")
+    again = dated.select(
         "*",
         F.lag("process").over(order).alias("after_process"),
         F.lag("time_ns").over(order).alias("after_ns"),
         F.lag("commits").over(order).alias("after_commits"),
     ).where(F.col("after_process").isNotNull())
-    given = polls.select(
-        "process", "op", "topic", "partition", "offset", F.col("time_ns").alias("given_ns")
-    )
-    dated = again.join(given, ["process", "op", "topic", "partition", "offset"], "left").withColumn(
-        "given_ns", F.coalesce("given_ns", "time_ns")
-    )
     commits = acknowledged(events).withColumnsRenamed(
         {"group": "of_group", "topic": "of_topic", "partition": "of_partition"}
     )
@@ -63,11 +73,11 @@ def consume_repeat(
         & (F.col("committed_ns") < F.col("given_ns"))
     )
     judged = (
-        dated.join(commits, beyond, "left")
-        .groupBy(*dated.columns)
+        again.join(commits, beyond, "left")
+        .groupBy(*again.columns)
         .agg(F.max("committed").alias("committed"), F.max("committed_ns").alias("committed_ns"))
     )
-    told = with_copy_destroyed(judged, taken_commits, "given_ns")
+    told = with_copy_destroyed(judged.drop("value"), taken_commits, "given_ns")
     kind = (
         F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
         .when(F.col("destroyed"), "partly-destroyed")

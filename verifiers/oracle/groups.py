@@ -2,6 +2,7 @@
 
 from verifiers.frames.consumption import AT_MOST_ONCE, EXACTLY_ONCE, MAY_SKIP
 from verifiers.oracle import reasons
+from verifiers.oracle.circumstances import MAY_LOSE
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted, undecided
 from verifiers.run_folder.group import WHY_BEHIND
 
@@ -10,6 +11,11 @@ _COMMIT_STAYS = Reason(
     "A commit is acknowledged when the whole ISR of the offsets topic has it, so the next "
     "coordinator knows of it too.",
     "Kafka documentation, offsets.commit.required.acks",
+)
+_READ_WHAT_WAS_CUT = Reason(
+    "The group had read this far in a log that was cut off and went on from there: it passed over "
+    "what was written in its place.",
+    "as lost-write",
 )
 
 GROUPS = (
@@ -33,11 +39,14 @@ GROUPS = (
             by="automatic commits of what was handed over",
         ),
         reasons.unclean_election(),
+        permitted(_READ_WHAT_WAS_CUT, "lost", given=MAY_LOSE, by="the loss itself"),
+        reasons.shown_by_one("lost"),
+        forbidden(_READ_WHAT_WAS_CUT, "lost"),
         forbidden(
             "What is committed only after it has been processed is processed at least once.",
             source=_SEMANTICS,
         ),
-        kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled", EXACTLY_ONCE),
+        kinds=(*MAY_SKIP, "after-processing", "auto-stored", "auto-polled", EXACTLY_ONCE, "lost"),
     ),
     chapter(
         "consume-repeat",

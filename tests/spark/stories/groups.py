@@ -1,12 +1,16 @@
 """What consumer groups processed and committed."""
 
+from typing import Any
+
+from harness.core.op import value_of
 from tests.spark.ops import TOPIC, Op, Rec, event, final, info, ok, poll
-from tests.spark.story import Story, of, row
+from tests.spark.story import Row, Story, of, row
 
 FIRST, SECOND = 200, 201
 
 _AT_MOST = "at most once, in Kafka's documentation of message delivery semantics"
 _AT_LEAST = "at least once, in Kafka's documentation of message delivery semantics"
+_CUT = "a log that was cut off is another log: KIP-101, KIP-320"
 _ORDER = "a group in order offends nobody"
 _GONE = "KAFKA-5600, KAFKA-20634: commits that went back with a new coordinator"
 
@@ -37,6 +41,52 @@ def fetches(process: int, offset: int | None, *, asked_s: float) -> Op:
     return event(process, "offset-fetch", detail=asked, **place)
 
 
+def lost_at(
+    offset: int, sequence: int, new: int, *, sent_s: int, read_s: int, over_s: float
+) -> list[Row]:
+    """What is found of a record of producer 1 that a record of producer 2 has the place of."""
+    value, over = (1, sequence), (2, new)
+    told: dict[str, Any] = {
+        "acked_offset": str(offset),
+        "complete_ns": str(int((sent_s + 0.5) * 1e9)),
+        "invoke_ns": str(sent_s * 10**9),
+        "last_read_ns": str(read_s * 10**9),
+        "last_read_offset": str(offset),
+        "last_reader": "200",
+        "polled": "1",
+        "producer": "1",
+        "sequence": str(sequence),
+    }
+    return [
+        row("lost-write", offset=offset, value=value, process=1, at_s=sent_s + 0.5, **told),
+        row(
+            "dirty-read",
+            offset=offset,
+            value=value,
+            process=FIRST,
+            at_s=read_s,
+            finally_read="0",
+            send_type="ok",
+            sent_partition="0",
+            **told,
+        ),
+        row(
+            "inconsistent-offsets",
+            "reads",
+            offset=offset,
+            value=over,
+            process=2,
+            at_s=over_s,
+            other_producer="1",
+            other_sequence=str(sequence),
+            other_value=str(value_of(*value)),
+            producer="2",
+            read_value=str(value_of(*over)),
+            sequence=str(new),
+        ),
+    ]
+
+
 SKIPPING = [*log(0, 1), joins(FIRST), commits(FIRST, 2), processes(FIRST, 0)]
 POLLING = [*log(0, 1), joins(FIRST, "auto-polled"), processes(FIRST, 0)]
 AUDITED = [
@@ -55,6 +105,16 @@ GIVEN_AGAIN = [
     given(SECOND, 0, 0),
     processes(SECOND, 0),
 ]
+CUT = [
+    ok(1, 0, 1),
+    joins(FIRST),
+    poll(FIRST, 0, Rec(1, 0, 1)),
+    processes(FIRST, 1),
+    commits(FIRST, 3),
+    *(ok(2, n, n) for n in range(4)),
+    final(*(Rec(2, n, n) for n in range(4))),
+]
+"""A group commits 3 after a record of a log that is cut off, and written anew to 4."""
 AUDIT = event(350, "audit", topic=TOPIC, detail="after-processing g one")
 
 # fmt: off
@@ -143,6 +203,61 @@ STORIES = (
                 "consume-skip", "after-processing", offset=1, value=(1, 1), committed="2",
                 group="g one",
             )
+        ],
+    ),
+    Story(
+        title="a commit in a log that was cut off does not count once its group begins anew",
+        why=_CUT,
+        ops=[
+            *CUT,
+            event(FIRST, "seek", topic=TOPIC, partition=0, offset=0),
+            poll(FIRST, 1, Rec(2, 0, 0)),
+            processes(FIRST, 0, op=1),
+            commits(FIRST, 1),
+        ],
+        finds=lost_at(1, 0, 1, sent_s=0, read_s=2, over_s=6.5),
+    ),
+    Story(
+        title="who goes on where it was in a log that was cut off passes over what is new there",
+        why=_CUT,
+        ops=[
+            *CUT,
+            event(FIRST, "seek", topic=TOPIC, partition=0, offset=3),
+            poll(FIRST, 1, Rec(2, 3, 3)),
+            processes(FIRST, 3, op=1),
+            commits(FIRST, 4),
+        ],
+        finds=[
+            *lost_at(1, 0, 1, sent_s=0, read_s=2, over_s=6.5),
+            *(
+                row("consume-skip", "lost", offset=n, value=(2, n), committed="4", group="g one")
+                for n in range(3)
+            ),
+        ],
+    ),
+    Story(
+        title="what lies below the cut is passed over as ever",
+        why=_AT_LEAST,
+        ops=[
+            *(ok(1, n, n) for n in range(3)),
+            joins(FIRST),
+            given(FIRST, 0, 1, 2),
+            processes(FIRST, 1),
+            processes(FIRST, 2),
+            commits(FIRST, 3),
+            ok(2, 0, 2),
+            event(FIRST, "seek", topic=TOPIC, partition=0, offset=2),
+            poll(FIRST, 1, Rec(2, 0, 2)),
+            processes(FIRST, 2, op=1),
+            commits(FIRST, 3),
+            final(Rec(1, 0, 0), Rec(1, 1, 1), Rec(2, 0, 2)),
+        ],
+        finds=[
+            *lost_at(2, 2, 0, sent_s=2, read_s=4, over_s=8.5),
+            row(
+                "consume-skip", "after-processing", offset=0, value=(1, 0), committed="3",
+                group="g one",
+            ),
         ],
     ),
     Story(
