@@ -293,7 +293,7 @@ class Reference:
                     ),
                 )
                 offset = first.send["offset"] if first.send else None
-                self._add("torn-transaction", first.partition, offset, first.value)
+                self._add("torn-transaction", first.partition, offset, first.value, "decided")
             own = {one.value for one in mine}
             given = [
                 poll

@@ -74,15 +74,16 @@ def parts(history: History, values: DataFrame) -> DataFrame:
 
     Columns:
         process, txn: which transaction.
-        topic, partition, offset, value, type, complete_ns: the send.
+        topic, partition, offset, value, type, invoke_ns, complete_ns: the send.
         found: whether the final read has it.
         searched: whether it certainly looked where the record should be.
     """
     # If there are no transactions, this tells Spark that nothing has to be read.
     inside = F.lit(history.transactional) & F.col("txn").isNotNull()
     sends = history.sends.where(inside & F.col("type").isin("ok", "info")).select(
-        "process", "txn", "topic", "partition", "offset", "value", "type", "complete_ns"
-    )
+        "process", "txn", "topic", "partition", "offset", "value", "type", "invoke_ns",
+        "complete_ns",
+    )  # fmt: skip
     suspicious = values.where(
         ((F.col("type") == "ok") & (F.col("finals") == 0))
         | ((F.col("type") == "info") & (F.col("finals") > 0))

@@ -9,11 +9,6 @@ _UNCOMMITTED = Reason(
     "transactions too.",
     "Kafka documentation, isolation.level; KIP-98",
 )
-_DECIDED_LATE = Reason(
-    "The contract forbids it, though Kafka up to 3.9 is known for it: a late request to end one "
-    "transaction may end the next.",
-    "KAFKA-17754; KIP-890, part 2, in 4.0",
-)
 
 INTEGRITY = (
     chapter(
@@ -21,7 +16,7 @@ INTEGRITY = (
         "A record was read that certainly was not written: refused, or part of an aborted "
         "transaction; the kinds name who read the latter.",
         permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
-        forbidden(_DECIDED_LATE, "read_committed", given=DECIDES_LATE),
+        forbidden(reasons.DECIDED_LATE, "read_committed", given=DECIDES_LATE),
         forbidden(
             "What certainly failed must never be read: no contract permits it.",
             source="Adya, G1a; jepsen.tests.kafka",
@@ -42,7 +37,7 @@ INTEGRITY = (
     chapter(
         "G1c",
         "Transactions read each other's records in a circle.",
-        forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+        forbidden(reasons.DECIDED_LATE, given=DECIDES_LATE),
         forbidden(
             "A transaction is given records of committed transactions only, so whatever it was "
             "given was committed before it was itself.",
@@ -52,7 +47,7 @@ INTEGRITY = (
     chapter(
         "G1c-realtime",
         "Transactions form a circle by what they read and by what had ended before what began.",
-        forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+        forbidden(reasons.DECIDED_LATE, given=DECIDES_LATE),
         forbidden(
             "Whoever is given a record ends after the transaction that sent it was begun, on "
             "whichever broker it lies.",
@@ -63,13 +58,18 @@ INTEGRITY = (
         "torn-transaction",
         "Some records of a committed transaction can be read, and others never.",
         reasons.unclean_election(),
-        reasons.copies_destroyed(),
-        forbidden(_DECIDED_LATE, given=DECIDES_LATE),
+        reasons.copies_destroyed("destroyed"),
+        forbidden(reasons.LAST_KNOWN_LEADER, "last-known"),
+        forbidden(reasons.DECIDED_LATE, "decided", given=DECIDES_LATE),
         forbidden(
             "A transaction is read in all its partitions or in none, and it is acknowledged under "
             "acks=all.",
+            "decided",
             source="KIP-98",
         ),
+        *reasons.PARTLY_DESTROYED,
+        forbidden(reasons.ISR_KEEPS),
+        kinds=("decided", "explained", "last-known", "partly-destroyed", "destroyed"),
     ),
     chapter(
         "zombie-commit",

@@ -1,7 +1,7 @@
 """Chapters on records that are lost, and on writes that were refused for too long."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import ACKS_0, ACKS_1
+from verifiers.oracle.circumstances import ACKS_0, ACKS_1, DECIDES_LATE
 from verifiers.oracle.row import chapter, forbidden, permitted
 
 LOSSES = (
@@ -15,11 +15,13 @@ LOSSES = (
         reasons.unclean_election(),
         reasons.copies_destroyed("destroyed"),
         forbidden(reasons.LAST_KNOWN_LEADER, "last-known"),
+        forbidden(reasons.DECIDED_LATE, "aborted", given=DECIDES_LATE),
+        forbidden(reasons.COMMITTED_AND_ABORTED, "aborted"),
         *reasons.PARTLY_DESTROYED,
         forbidden(reasons.ISR_KEEPS),
         kinds=(
             *("explained", "destroyed", "last-known", "partly-destroyed"),
-            *("unread", "unexplained"),
+            *("aborted", "unread", "unexplained"),
         ),
     ),
     chapter(

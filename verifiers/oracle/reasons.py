@@ -34,6 +34,16 @@ EVERY_DISK_HAS_IT = Reason(
     "unread, and no contract permits that.",
     "Kafka documentation, replication design",
 )
+DECIDED_LATE = Reason(
+    "The contract forbids it, though Kafka up to 3.9 is known for it: a late request to end one "
+    "transaction may end the next.",
+    "KAFKA-17754; KIP-890, part 2, in 4.0",
+)
+COMMITTED_AND_ABORTED = Reason(
+    "Every replica has the record, and a marker that aborts it, though its transaction was "
+    "acknowledged as committed.",
+    "KIP-98",
+)
 NOTHING_EXPLAINS_IT = Reason(
     "No leader changed, no log was cut and no fault hit the partition after the record was sent: a "
     "contract permits losses by damage, not losses by themselves.",

@@ -18,21 +18,22 @@ _BLOCK_BITS = 8
 
 LOCATION_SCHEMA = struct(
     topic=TEXT, partition=INT, value=LONG, held_by=TEXT, lacking=TEXT, cut_by=TEXT, cut_to=TEXT,
-    cut_at_utc=TEXT, cut_epoch=TEXT,
+    cut_at_utc=TEXT, cut_epoch=TEXT, marker=TEXT, marker_at=LONG,
 )  # fmt: skip
 """One row per lost record whose offset is known.
 
 `held_by` and `lacking` are brokers that have a replica. `cut_by` are those whose logs tell that
 they cut theirs at or below the record, nearest to it; `cut_to` and `cut_at_utc` say where and when,
 in the same order; null if nobody told. `cut_epoch` is the leader epoch whose interval covers the
-offset now: the one under which the log went on without the record.
+offset now: the one under which the log went on without the record. `marker` says how the
+transaction of a record that every replica has was ended, commit or abort, and `marker_at` where.
 """
 
 _RECORDS_SCHEMA = ArrayType(struct(offset=LONG, value=LONG))
 _STRETCH_SCHEMA = StructType(
     [
         *struct(topic=TEXT, partition=INT, since=LONG, until=LONG).fields,
-        *LOCATION_SCHEMA.fields[5:],
+        *LOCATION_SCHEMA.fields[5:9],
         *struct(replicas=TEXT).fields,
     ]
 )
@@ -60,7 +61,7 @@ def locate(
     )
     near = batches.where(F.col("problem").isNull()).select(
         "topic", "partition", "broker", "segment", "position", "size", "base_offset",
-        "last_offset", F.explode(F.sequence(
+        "last_offset", "producer_id", F.explode(F.sequence(
             F.shiftright("base_offset", _BLOCK_BITS), F.shiftright("last_offset", _BLOCK_BITS)
         )).alias("block"),
     )  # fmt: skip
@@ -74,7 +75,10 @@ def locate(
         .distinct()
         .withColumn("record", F.explode(read("segment", "position", "size")))
         .groupBy("topic", "partition", "record.offset", "record.value")
-        .agg(F.collect_set(F.col("broker").cast("string")).alias("holders"))
+        .agg(
+            F.collect_set(F.col("broker").cast("string")).alias("holders"),
+            F.max("producer_id").alias("producer_id"),
+        )
     )
     stretches = F.broadcast(frame_of(spark, _stretches(copied), _STRETCH_SCHEMA))
     placed = wanted.join(found, ["topic", "partition", "offset", "value"], "left").withColumn(
@@ -82,13 +86,33 @@ def locate(
     )
     within = (F.col("offset") >= F.col("since")) & (F.col("offset") < F.col("until"))
     lacking = F.array_except(F.split("replicas", ","), F.col("holders"))
-    return (
+    located = (
         placed.join(stretches, ["topic", "partition"])
         .where(within)
         .withColumn("held_by", F.array_join("holders", ","))
         .withColumn("lacking", F.array_join(lacking, ","))
-        .select(*LOCATION_SCHEMA.names)
     )
+    return _with_markers(located, batches).select(*LOCATION_SCHEMA.names)
+
+
+def _with_markers(located: DataFrame, batches: DataFrame) -> DataFrame:
+    """Return located records with the first marker behind those that every replica has."""
+    key = ["topic", "partition", "producer_id"]
+    markers = batches.where(F.col("problem").isNull() & F.col("marker").isNotNull()).select(
+        *key, F.struct(F.col("base_offset").alias("at"), "marker").alias("end")
+    )
+    held = located.where((F.length("held_by") > 0) & (F.length("lacking") == 0))
+    first = (
+        held.join(markers, key)
+        .where(F.col("end.at") > F.col("offset"))
+        .groupBy("topic", "partition", "value")
+        .agg(F.min("end").alias("end"))
+        .select(
+            "topic", "partition", "value", F.col("end.marker").alias("marker"),
+            F.col("end.at").alias("marker_at"),
+        )
+    )  # fmt: skip
+    return located.join(first, ["topic", "partition", "value"], "left")
 
 
 def _stretches(copied: Copied) -> list[tuple[object, ...]]:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product, zip_longest
 from typing import Any
 
-from harness.core.coordinators import OFFSETS_TOPIC
+from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from verifiers.frames.history import ANY_PARTITION
 from verifiers.replicas.copied import Replica, epoch_starts
 from verifiers.replicas.cuts import Cut
@@ -66,6 +66,7 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
         ),
         *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts if cut.topic in events.tested),
         *_of_destroyed_copies(events, events.tested),
+        *_of_coordinators(events),
     ]
     if events.run.contract.acks == "0":
         rows += list(_of_faults(events))
@@ -188,6 +189,26 @@ def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[d
                 }
 
 
+def _of_coordinators(events: RunEvents) -> Iterator[dict[str, Any]]:
+    """Yield rows for what faults took of what transaction coordinators had noted.
+
+    Which partition a transactional id belongs to is not asked: what a fault takes from any counts.
+    """
+    destroyed_ns = {row["at_ns"] for row in _of_destroyed_copies(events, {TRANSACTIONS_TOPIC})}
+    hit = {
+        (at_ns, cut.broker, cut.cause)
+        for at_ns, cut in events.cuts
+        if cut.cause and cut.topic == TRANSACTIONS_TOPIC
+    }
+    for topic, (at_ns, broker, cause) in product(sorted(events.tested), sorted(hit)):
+        words = f"{cause} of broker {broker} cut {TRANSACTIONS_TOPIC} at {_seconds(events, at_ns)}"
+        yield _row(
+            topic, ANY_PARTITION, words,
+            at_ns=at_ns, until_ns=at_ns, takes_a_copy=True, destroys=at_ns in destroyed_ns,
+            is_of_coordinator=True,
+        )  # fmt: skip
+
+
 def _choices(cuts: Sequence[tuple[int, Cut]]) -> Iterator[Sequence[tuple[int, Cut]]]:
     """Yield each choice of one cut a broker that the cuts before the last one did not allow."""
     if not cuts:
@@ -256,7 +277,8 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
-    flags = dict.fromkeys(("takes_a_copy", "destroys", "is_reset", "is_last_known"), False)
+    names = ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_of_coordinator")
+    flags = dict.fromkeys(names, False)
     return {**row, **bounds, **flags, **known}
 
 

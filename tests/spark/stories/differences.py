@@ -1,8 +1,10 @@
 """Replicas that differ, and those that may."""
 
-from tests.batches import GZIP, old, v2
+from typing import Any
+
+from tests.batches import GZIP, marker, old, transactional, v2
 from tests.spark.disks import Disk, Disks, alike, whole
-from tests.spark.ops import Rec, final, ok
+from tests.spark.ops import Rec, final, ok, txn
 from tests.spark.stories.disks import OTHER, TEN, but, ten
 from tests.spark.stories.values import cause_of_loss
 from tests.spark.story import Row, Story, of, row
@@ -41,6 +43,30 @@ def led_on_in_its_epoch() -> Disks:
     return but(Disk(content=ours, epochs=[(0, 0), (1, 5)]), {2: Disk(content=theirs)})
 
 
+def ended_otherwise(kind: str, *causes: dict[str, Any]) -> Story:
+    """Return the story of a committed record that every disk holds, before a marker that aborts."""
+    told: dict[str, Any] = {"lost_by": "damage"} if kind != "aborted" else {}
+    known = [f"{name} {cause[name]}" for cause in causes for name in sorted(cause)]
+    after = ", ".join(known) or "nothing"
+    aborted = transactional(0, TEN[:1], producer=7) + marker(1, producer=7, commit=False)
+    return Story(
+        title=f"a committed record that a marker aborts is {kind}, after {after}",
+        why="KIP-98: what was acknowledged as committed has a marker that commits it",
+        ops=[ok(1, 0, 0, txn=0), txn("ok", 1, 0), final()],
+        disks=alike(Disk(content=aborted)),
+        ends=ten(2),
+        timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
+        finds=[
+            row(
+                "lost-write", kind, offset=0, value=(1, 0), process=1, at_s=0.5,
+                acked_offset="0", complete_ns="500000000", invoke_ns="0", polled="0",
+                producer="1", sequence="0", held_by="1,2,3", lacking="", cut_epoch="0",
+                marker="abort", marker_at="1", **told,
+            )
+        ],
+    )  # fmt: skip
+
+
 # fmt: off
 STORIES = (
     Story(
@@ -64,6 +90,13 @@ STORIES = (
             )
         ],
     ),
+    ended_otherwise("aborted"),
+    ended_otherwise("aborted", {"cut_to": 1}),
+    ended_otherwise("aborted", {"cut_to": 2, "cut_end": 9, "takes_a_copy": True}),
+    ended_otherwise("aborted", {"cut_to": 0, "cut_end": 1, "takes_a_copy": True}),
+    ended_otherwise("partly-destroyed", {"cut_to": 1, "cut_end": 2, "takes_a_copy": True}),
+    ended_otherwise("partly-destroyed", {"is_of_coordinator": True, "takes_a_copy": True}),
+    ended_otherwise("destroyed", {"is_of_coordinator": True, "destroys": True}),
     Story(title="empty logs are equal", why=_EQUAL, disks=alike(whole(0)), ends=ten(0)),
     *(
         Story(

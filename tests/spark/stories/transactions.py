@@ -1,6 +1,7 @@
 """Transactions: whole or not at all, read by nobody before, ended by one client."""
 
 from tests.spark.ops import TOPIC, Op, Rec, end, event, fail, final, info, ok, poll, txn
+from tests.spark.stories.values import cause_of_loss
 from tests.spark.story import Story, row
 
 _ATOMIC = "atomicity of transactions, KIP-98"
@@ -42,6 +43,11 @@ LOST_B = row(
     complete_ns="1500000000", invoke_ns="1000000000", polled="0", producer="1", sequence="1",
 )
 """The second record of the first transaction, acknowledged, and nowhere."""
+DESTROYED_B = {
+    **LOST_B, "kind": "partly-destroyed", "detail": {**LOST_B["detail"], "lost_by": "damage"}
+}
+
+DAMAGE = cause_of_loss(partition=1, cut_to=0, cut_end=9, takes_a_copy=True)
 
 STORIES = (
     Story(
@@ -64,7 +70,8 @@ STORIES = (
             finds=[
                 *lost,
                 row(
-                    "torn-transaction", partition=1, offset=1 if lost else None, value=(1, 1),
+                    "torn-transaction", "decided", partition=1, offset=1 if lost else None,
+                    value=(1, 1),
                     process=1, at_s=1.5, found="1", lacking="1", txn="0", type=kind,
                 ),
             ],
@@ -73,6 +80,23 @@ STORIES = (
             ("ok", [LOST_B]),
             ("info", []),
         )
+    ),
+    *(
+        Story(
+            title=f"a transaction ({kind}) of which a part was destroyed is torn by that",
+            why=_ATOMIC,
+            ops=[*whole(kind), final(A)],
+            timeline={"loss_causes": [DAMAGE]},
+            finds=[
+                *lost,
+                row(
+                    "torn-transaction", "partly-destroyed", partition=1,
+                    offset=1 if lost else None, value=(1, 1), process=1, at_s=1.5, found="1",
+                    lacking="1", txn="0", type=kind,
+                ),
+            ],
+        )
+        for kind, lost in (("ok", [DESTROYED_B]), ("info", []))
     ),
     Story(
         title="each torn transaction is told once",
@@ -100,11 +124,12 @@ STORIES = (
                 producer="1", sequence="5",
             ),
             row(
-                "torn-transaction", offset=2, value=(1, 2), process=1, at_s=4.5, found="1",
-                lacking="1", txn="1", type="ok",
+                "torn-transaction", "decided", offset=2, value=(1, 2), process=1, at_s=4.5,
+                found="1", lacking="1", txn="1", type="ok",
             ),
             row(
-                "torn-transaction", partition=1, offset=1, value=(1, 1), process=1, at_s=1.5,
+                "torn-transaction", "decided", partition=1, offset=1, value=(1, 1), process=1,
+                at_s=1.5,
                 found="1", lacking="1", txn="0", type="ok",
             ),
         ],
@@ -128,7 +153,8 @@ STORIES = (
                 producer="1", sequence="1",
             ),
             row(
-                "torn-transaction", partition=1, offset=1, value=(1, 1), process=1, at_s=1.5,
+                "torn-transaction", "decided", partition=1, offset=1, value=(1, 1), process=1,
+                at_s=1.5,
                 found="1", lacking="1", txn="0", type="ok",
             ),
         ],
@@ -346,7 +372,8 @@ STORIES = (
                 producer="1", sequence="1",
             ),
             row(
-                "torn-transaction", partition=1, offset=1, value=(1, 1), process=1, at_s=1.5,
+                "torn-transaction", "decided", partition=1, offset=1, value=(1, 1), process=1,
+                at_s=1.5,
                 found="1", lacking="1", txn="0", type="ok",
             ),
         ],

@@ -29,7 +29,9 @@ def lost_by_damage(kind: str) -> Row:
     return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
 
 
-_DESTROYS_NOTHING = dict.fromkeys(("takes_a_copy", "destroys", "is_reset", "is_last_known"), False)
+_DESTROYS_NOTHING = dict.fromkeys(
+    ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_of_coordinator"), False
+)
 
 
 def cause_of_loss(**other: Any) -> dict[str, Any]:

@@ -104,5 +104,5 @@ def _torn(contents: RunContents, records: Sequence[Record]) -> list[Offence]:
         same_transaction = sends.among("process", process) & sends.among("txn", txn)
         if there.intersection(sends.numbers("value")[same_transaction].tolist()):
             because = "the rest of its transaction is still there"
-            torn.append(offence_of("torn-transaction", lost[0], because=because))
+            torn.append(offence_of("torn-transaction", lost[0], kind="decided", because=because))
     return torn

@@ -25,7 +25,10 @@ def torn_transaction(copy: RunCopy) -> Planted:
         f"of a transaction in {partition_name(first.topic_partition)} @{first.offset} is there, "
         f"@{second.offset} is not",
         offence_of(
-            "torn-transaction", second, detail={"type": "info", "found": "1", "lacking": "1"}
+            "torn-transaction",
+            second,
+            kind="decided",
+            detail={"type": "info", "found": "1", "lacking": "1"},
         ),
     )
 
