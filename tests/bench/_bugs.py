@@ -137,7 +137,7 @@ _ALL = (
     Bug(
         id="kafka17754",
         meaning="a late EndTxn decides the next transaction",
-        anomalies=("G1a", "lost-write", "torn-transaction"),
+        anomalies=("G1a", "lost-write(aborted)", "torn-transaction(decided)"),
         affected=Version(kafka="3.8.0"),
         # Brokers from 4.0 on are safe only with a client that speaks transaction version 2, and
         # librdkafka does not.
@@ -163,7 +163,8 @@ _ALL = (
     Bug(
         id="kafka19012",
         meaning="the Java producer gives back a buffer that is still being sent",
-        anomalies=("corrupt-record", "phantom", "duplicate"),
+        # A broker refuses a batch that its partition has; in another one its records are phantoms.
+        anomalies=("corrupt-record", "phantom"),
         affected=Version(client="java:3.9.1"),
         fixed=Version(client="java:3.9.2"),
         # Records that have waited 0.2 s for their request expire while it is under way.

@@ -28,13 +28,13 @@ def consume_repeat(
 
     Returns:
         One row for each time after the first; the process is the member that did it again, the time
-        when it had. Kind "transactional" if the group's offsets are committed in transactions, so
-        that it is promised exactly once; else "committed" if a commit beyond the record had been
-        acknowledged before it was given out again, so nobody had reason to, and "partly-destroyed"
-        if a fault had destroyed a copy of the last such commit in between; else
-        "before-processing" if the member that had processed it first commits so, and therefore had
-        a commit beyond the record in hand before it did: its group has moved on without it, and its
-        commit was taken all the same; else "uncommitted".
+        when it had. Kind "partly-destroyed" if a commit beyond the record had been acknowledged
+        before it was given out again, and a fault had destroyed a copy of the last such commit in
+        between; else "transactional" if the group's offsets are committed in transactions, so that
+        it is promised exactly once; else "committed" if there was such a commit, so nobody had
+        reason to; else "before-processing" if the member that had processed it first commits so,
+        and therefore had a commit beyond the record in hand before it did: its group has moved on
+        without it, and its commit was taken all the same; else "uncommitted".
 
     Source: at least once, in Kafka's documentation of message delivery semantics.
     """
@@ -79,8 +79,8 @@ def consume_repeat(
     )
     told = with_copy_destroyed(judged.drop("value"), taken_commits, "given_ns")
     kind = (
-        F.when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
-        .when(F.col("destroyed"), "partly-destroyed")
+        F.when(F.col("destroyed"), "partly-destroyed")
+        .when(F.col("commits") == EXACTLY_ONCE, EXACTLY_ONCE)
         .when(F.col("committed").isNotNull(), "committed")
         .when(F.col("after_commits") == AT_MOST_ONCE, AT_MOST_ONCE)
         .otherwise("uncommitted")

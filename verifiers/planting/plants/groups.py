@@ -41,13 +41,12 @@ def consume_repeat(copy: RunCopy) -> Planted:
     row, group, member, record = groups.one_processed()
     event = copy.contents.rows("event").row(row)
     copy.add("event", **(event | {"op": None, "time_ns": copy.contents.after_ns}))
-    is_exact = groups.members[member, group] == EXACTLY_ONCE
-    kind = groups.kind_of_loss(group, record.topic_partition, "committed")
+    way = EXACTLY_ONCE if groups.members[member, group] == EXACTLY_ONCE else "committed"
     return planted(
         f"group {group} processed {record.name} again",
         offence_of(
             "consume-repeat", record, value=None, process=member,
-            kind=EXACTLY_ONCE if is_exact else kind,
+            kind=groups.kind_of_loss(group, record.topic_partition, way),
             detail={"group": group, "after_process": str(member)},
         ),
     )  # fmt: skip
