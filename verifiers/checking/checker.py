@@ -214,7 +214,7 @@ def looked_at(check: Find, there: Collection[str] = ()) -> frozenset[str]:
 
 def can_find(check: Find, empty: Collection[str]) -> bool:
     """Tell whether a checker could find anything, given which of SUSPECTS and NEEDED are empty."""
-    wanted = frames_wanted(check)
+    wanted = looked_at(check)
     if NEEDED.intersection(wanted, empty):
         return False
     suspects = SUSPECTS.intersection(wanted)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.core.grouping import by_key
 from verifiers.checking.checker import CHECKERS
+from verifiers.frames.shared import Frames
 from verifiers.ops.first_look import KEY_SCHEMA
 from verifiers.ops.frames import as_op_anomalies, no_brokers, values_of_topics
 from verifiers.ops.kept import Kept
@@ -120,9 +121,10 @@ def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
     """Return the values that offend: run, key, value, grave (place in ANOMALIES), once each."""
     values, log = shared.values, shared.log
     known = values_of_topics(values, shared.committed)
+    frames = Frames({"values": known, **no_brokers(mops.sparkSession)})
     about_values = {
         "duplicate": CHECKERS["duplicate"](values=known),
-        "lost-write": CHECKERS["lost-write"](values=known, **no_brokers(mops.sparkSession)),
+        "lost-write": CHECKERS["lost-write"](losses=frames["losses"]),
         "unseen": CHECKERS["unseen"](values=known),
     }
     written = values.where(F.col("writer_type") == "fail").select(*_VALUE)
@@ -132,11 +134,11 @@ def _offending(mops: DataFrame, shared: Versions) -> DataFrame:
         "G1a": read.join(written, _VALUE, "left_semi"),
         **{name: as_op_anomalies(name, rows) for name, rows in about_values.items()},
     }
-    frames = [
+    graded = [
         found[name].select(*_VALUE, F.lit(grave).alias("grave"))
         for grave, name in enumerate(ANOMALIES)
     ]
-    return union(frames).distinct()
+    return union(graded).distinct()
 
 
 def _counted(offending: DataFrame) -> DataFrame:
