@@ -137,7 +137,7 @@ _ALL = (
     Bug(
         id="kafka17754",
         meaning="a late EndTxn decides the next transaction",
-        anomalies=("G1a", "lost-write(aborted)", "torn-transaction(decided)"),
+        anomalies=("G1a(read_committed)", "lost-write(aborted)", "torn-transaction(decided)"),
         affected=Version(kafka="3.8.0"),
         # Brokers from 4.0 on are safe only with a client that speaks transaction version 2, and
         # librdkafka does not.

@@ -5,6 +5,7 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, read_details
+from verifiers.frames.losses import with_damage
 
 
 @checker(
@@ -13,25 +14,35 @@ from verifiers.checking.details import columns, read_details
     one="record was read although its send had failed",
     many="records were read although their sends had failed",
 )
-def aborted_read(values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame) -> DataFrame:
+def aborted_read(
+    values: DataFrame, transactors: DataFrame, aborted_reads: DataFrame, loss_causes: DataFrame
+) -> DataFrame:
     """Return the values that were read although their send certainly failed.
 
     Returns:
         One row per value, at the lowest offset it was read at. Kind "read_committed" if it belongs
-        to a client of transactions and a reader who should not have been given it was; kind
-        "read_uncommitted" if it was aborted and only such readers saw it; else no kind.
+        to a client of transactions and a reader who should not have been given it was, "destroyed"
+        or "partly-destroyed" if faults can have destroyed every copy, or one, of how its
+        transaction ended; kind "read_uncommitted" if it was aborted and only such readers saw it;
+        else no kind.
 
     Source: G1a of Adya's isolation levels, as jepsen.tests.kafka applies it.
     """
     read = (F.col("polls") > 0) | (F.col("finals") > 0)
     transactional = F.broadcast(transactors.withColumn("transactional", F.lit(True)))
     failed = values.where((F.col("type") == "fail") & read).join(transactional, "process", "left")
+    seen_at = failed.select(
+        "topic", "value", "invoke_ns",
+        F.coalesce("final_partition", "poll_partition").alias("partition"),
+        F.coalesce("final_first", "poll_first").alias("offset"),
+    )  # fmt: skip
+    damage = with_damage(seen_at, loss_causes).select("topic", "value", "damage")
     shown = offences(
-        failed,
+        failed.join(damage, ["topic", "value"]),
         partition=F.coalesce("final_partition", "poll_partition"),
         offset=F.coalesce("final_first", "poll_first"),
         time_ns="complete_ns",
-        kind=F.when(F.col("transactional"), "read_committed"),
+        kind=F.when(F.col("transactional"), F.coalesce("damage", F.lit("read_committed"))),
         detail=read_details(),
     )
     early = (

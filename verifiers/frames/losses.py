@@ -50,6 +50,33 @@ def with_causes(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     )
 
 
+def with_damage(read: DataFrame, loss_causes: DataFrame) -> DataFrame:
+    """Return records of transactions that were read, with what faults did to the transactions.
+
+    Args:
+        read: with topic, partition, offset, value, and invoke_ns of the send.
+        loss_causes: the frame of that name.
+
+    Returns:
+        The same columns, and `damage`: "destroyed" if faults can have destroyed every copy of how
+        the transaction ended, "partly-destroyed" if one of them, else null.
+    """
+    cause = F.broadcast(loss_causes)
+    fits = (
+        (read["topic"] == cause["topic"])
+        & F.coalesce(read["invoke_ns"] <= cause["until_ns"], F.lit(True))
+        & _took_its_decision(read, cause, F.lit(None).cast("long"))
+    )
+    damaged = (
+        read.join(cause, fits)
+        .groupBy(read["topic"], read["value"])
+        .agg(
+            F.when(F.bool_or("destroys"), "destroyed").otherwise("partly-destroyed").alias("damage")
+        )
+    )
+    return read.join(damaged, _RECORD, "left")
+
+
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return the lost records that something can have lost: how many things, and the likeliest.
 
@@ -61,7 +88,10 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         (absent["topic"] == cause["topic"])
         & F.coalesce(absent["invoke_ns"] <= cause["until_ns"], F.lit(True))
         & F.coalesce(absent["complete_ns"] >= cause["since_ns"], F.lit(True))
-        & F.when(absent["is_held"], _took_its_marker(absent, cause)).otherwise(
+        & F.when(
+            absent["is_held"],
+            (absent["marker"] == "abort") & _took_its_decision(absent, cause, absent["marker_at"]),
+        ).otherwise(
             ~cause["is_of_coordinator"]
             & _is_of_its_partition(absent, cause)
             & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
@@ -94,16 +124,16 @@ def _is_of_its_partition(absent: DataFrame, cause: DataFrame) -> Column:
     )
 
 
-def _took_its_marker(absent: DataFrame, cause: DataFrame) -> Column:
-    """Return whether a cause can have lost what decided the transaction of a record that is there.
+def _took_its_decision(record: DataFrame, cause: DataFrame, marker_at: Column) -> Column:
+    """Return whether a cause can have lost how the transaction of a record that is there ended.
 
-    That is the marker of its commit, if a fault has cut the log between the record and the marker
-    that lies behind it now, or else what its coordinator had noted.
+    That is its marker, if a fault has cut the log behind the record and not above the marker that
+    ends it now, or else what its coordinator had noted.
     """
-    between = F.coalesce(absent["marker_at"] >= cause["cut_to"], F.lit(True)) & F.coalesce(
-        absent["offset"] + 1 < cause["cut_end"], F.lit(True)
+    behind = F.coalesce(marker_at >= cause["cut_to"], F.lit(True)) & F.coalesce(
+        record["offset"] + 1 < cause["cut_end"], F.lit(True)
     )
     cut_by_fault = cause["takes_a_copy"] | cause["destroys"] | cause["is_last_known"]
-    return (absent["marker"] == "abort") & (
-        cause["is_of_coordinator"] | (_is_of_its_partition(absent, cause) & cut_by_fault & between)
+    return cause["is_of_coordinator"] | (
+        _is_of_its_partition(record, cause) & cut_by_fault & behind
     )

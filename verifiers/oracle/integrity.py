@@ -1,7 +1,7 @@
 """Chapters on records that must not be read, or that were changed."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import DECIDES_LATE
+from verifiers.oracle.circumstances import DECIDES_LATE, LAST_REPLICA_DESTROYED
 from verifiers.oracle.row import Reason, chapter, forbidden, permitted
 
 _UNCOMMITTED = Reason(
@@ -16,12 +16,14 @@ INTEGRITY = (
         "A record was read that certainly was not written: refused, or part of an aborted "
         "transaction; the kinds name who read the latter.",
         permitted(_UNCOMMITTED, "read_uncommitted", by="read_uncommitted"),
+        reasons.copies_destroyed("destroyed"),
         forbidden(reasons.DECIDED_LATE, "read_committed", given=DECIDES_LATE),
+        forbidden(reasons.LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
         forbidden(
             "What certainly failed must never be read: no contract permits it.",
             source="Adya, G1a; jepsen.tests.kafka",
         ),
-        kinds=("read_committed", "read_uncommitted"),
+        kinds=("read_committed", "destroyed", "partly-destroyed", "read_uncommitted"),
     ),
     chapter(
         "precommitted-read",

@@ -47,6 +47,7 @@ DESTROYED_B = {
     **LOST_B, "kind": "partly-destroyed", "detail": {**LOST_B["detail"], "lost_by": "damage"}
 }
 
+CUT = {"cut_to": 0, "takes_a_copy": True}
 DAMAGE = cause_of_loss(partition=1, cut_to=0, cut_end=9, takes_a_copy=True)
 
 STORIES = (
@@ -291,25 +292,35 @@ STORIES = (
              final(Rec(1, 0, 0), Rec(1, 1, 1), Rec(1, 2, 2))],
         uncommitted=[8],
     ),
-    Story(
-        title="who reads committed may not",
-        why=_ISOLATION,
-        ops=[*whole("fail"), poll(8, 0, A), poll(9, 0, A)],
-        uncommitted=[8],
-        finds=[
-            row(
-                "G1a", "read_committed", offset=0, value=(1, 0), process=1, at_s=0.5,
-                complete_ns="500000000", finally_read="0", invoke_ns="0", last_read_ns="4000000000",
-                last_read_offset="0", last_reader="9", polled="1", producer="1", send_type="fail",
-                sent_partition="0", sequence="0",
-            ),
-            row(
-                "dirty-read", offset=0, value=(1, 0), process=9, at_s=4, complete_ns="500000000",
-                finally_read="0", invoke_ns="0", last_read_ns="4000000000", last_read_offset="0",
-                last_reader="9", polled="1", producer="1", send_type="fail", sent_partition="0",
-                sequence="0",
-            ),
-        ],
+    *(
+        Story(
+            title=f"who reads committed may not, {after}",
+            why=_ISOLATION,
+            ops=[*whole("fail"), poll(8, 0, A), poll(9, 0, A)],
+            uncommitted=[8],
+            timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
+            finds=[
+                row(
+                    "G1a", kind, offset=0, value=(1, 0), process=1, at_s=0.5,
+                    complete_ns="500000000", finally_read="0", invoke_ns="0",
+                    last_read_ns="4000000000", last_read_offset="0", last_reader="9", polled="1",
+                    producer="1", send_type="fail", sent_partition="0", sequence="0",
+                ),
+                row(
+                    "dirty-read", offset=0, value=(1, 0), process=9, at_s=4,
+                    complete_ns="500000000", finally_read="0", invoke_ns="0",
+                    last_read_ns="4000000000", last_read_offset="0", last_reader="9", polled="1",
+                    producer="1", send_type="fail", sent_partition="0", sequence="0",
+                ),
+            ],
+        )
+        for after, kind, causes in (
+            ("whatever broke", "read_committed", [{}]),
+            ("nor after a cut of what was not yet there", "read_committed", [CUT | {"cut_end": 1}]),
+            ("unless its marker was cut", "partly-destroyed", [CUT | {"cut_end": 2}]),
+            ("unless its coordinator forgot", "partly-destroyed", [{"is_of_coordinator": True}]),
+            ("unless all copies were cut", "destroyed", [CUT | {"cut_end": 2, "destroys": True}]),
+        )
     ),
     Story(
         title="a refused record without a transaction may be read by nobody",
