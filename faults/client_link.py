@@ -32,7 +32,8 @@ class ClientLink:
     """
 
     traits: ClassVar[FaultTraits] = FaultTraits(
-        proof="clients' packets must have been dropped: who leads nothing hears none"
+        cuts_clients=True,
+        proof="clients' packets must have been dropped: who leads nothing hears none",
     )
 
     direction: ClientDirection = "both"

@@ -7,7 +7,16 @@ independent draws hardly ever.
 from dataclasses import dataclass, replace
 
 from faults.events import BrokerAnswers, Healed, IsrGrew, IsrShrank
-from faults.targets import AllBrokers, FollowerOf, IsrDownTo, LeaderOf, OutOfSync, TwoFollowers
+from faults.targets import (
+    AllBrokers,
+    CoordinatorOf,
+    FollowerOf,
+    IsrDownTo,
+    LeaderOf,
+    OutOfSync,
+    TransactionCoordinatorOf,
+    TwoFollowers,
+)
 from harness.core.event import Event
 from harness.core.fault import Fault, FaultTraits, Target, fault_traits
 from harness.core.pattern import Deck, is_elected, pattern
@@ -26,7 +35,7 @@ class Successor:
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
         """Return whether anybody here is elected whom the fault can hit."""
-        return not fault_traits(fault).hits_pairs and any(map(is_elected, deck.targets))
+        return _is_felt(fault) and any(map(is_elected, deck.targets))
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
@@ -64,8 +73,8 @@ class Recovering:
     """Somebody is hit, and during the recovery somebody else."""
 
     def fits(self, fault: Fault, deck: Deck) -> bool:  # noqa: ARG002 (all are asked alike)
-        """Return True: recovery follows every fault."""
-        return True
+        """Return whether brokers have something to recover from."""
+        return not fault_traits(fault).cuts_clients
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
@@ -211,6 +220,30 @@ class Blackout:
         )
 
 
+@pattern("late")
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A coordinator's clients are cut off for longer than they wait for its answers.
+
+    They ask again as soon as they can, and what they had asked may still be on its way: TCP sends
+    it again later, up to as long after the healing as the cut had lasted.
+    """
+
+    def fits(self, fault: Fault, deck: Deck) -> bool:
+        """Return whether the fault cuts off clients, and a coordinator is among the targets."""
+        return fault_traits(fault).cuts_clients and bool(_coordinators(deck))
+
+    def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
+        """Return the one stroke."""
+        target = deck.one_of("coordinator", _coordinators(deck))
+        return (Step(at_s=0, fault=fault, target=target, hold_s=deck.outlasting_s("hold")),)
+
+
+def _coordinators(deck: Deck) -> list[Target]:
+    kinds = CoordinatorOf, TransactionCoordinatorOf
+    return [target for target in deck.targets if isinstance(target, kinds)]
+
+
 def _stalls_fetches(fault: Fault) -> bool:
     traits = fault_traits(fault)
     return traits.hits_pairs and traits.reads_requests
@@ -248,7 +281,13 @@ def _back(fault: Fault) -> tuple[Event, ...]:
 
 def _has_partition(fault: Fault, deck: Deck) -> bool:
     has_partition = any(isinstance(target, LeaderOf) for target in deck.targets)
-    return has_partition and not fault_traits(fault).hits_pairs
+    return has_partition and _is_felt(fault)
+
+
+def _is_felt(fault: Fault) -> bool:
+    """Return whether somebody can lose a role by the fault, or a place in the ISR."""
+    traits = fault_traits(fault)
+    return not (traits.hits_pairs or traits.cuts_clients)
 
 
 def _partition(deck: Deck) -> LeaderOf:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from faults.patterns import Blackout as Blackout
     from faults.patterns import Divided as Divided
     from faults.patterns import LastInSync as LastInSync
+    from faults.patterns import Late as Late
     from faults.patterns import Recovering as Recovering
     from faults.patterns import Relapse as Relapse
     from faults.patterns import Returned as Returned

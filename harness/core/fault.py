@@ -36,6 +36,7 @@ class FaultTraits:
     Attributes:
         hits_pairs: the fault needs exactly two victims, the ends of a link.
         cuts_links: the fault cuts links between nodes, so a cluster of one node cannot have it.
+        cuts_clients: the fault cuts links to clients alone: no broker loses a role by it.
         reads_requests: the fault tells requests by what they carry: where brokers talk TLS it
             cannot.
         stops_process: the victims do not run while the fault is in force: they are dead or frozen.
@@ -50,6 +51,7 @@ class FaultTraits:
 
     hits_pairs: bool = False
     cuts_links: bool = False
+    cuts_clients: bool = False
     reads_requests: bool = False
     stops_process: bool = False
     destroys_data: bool = False

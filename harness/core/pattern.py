@@ -43,6 +43,7 @@ class Deck:
         faults: the kinds to draw from.
         targets: who may be hit.
         limits_s: the limits that holds are drawn around, seconds.
+        waits_s: the limits after which clients give something up, longer ones too, seconds.
         hold_s: shortest and longest hold, seconds, instead of holds around the limits.
     """
 
@@ -50,11 +51,15 @@ class Deck:
     faults: tuple[Fault, ...]
     targets: tuple[Target, ...]
     limits_s: tuple[float, ...] = ()
+    waits_s: tuple[float, ...] = ()
     hold_s: tuple[float, float] | None = None
 
     def fault(self, draw: str) -> Fault:
-        """Return a fault; one that needs the two ends of a link only where there is no other."""
-        others = [fault for fault in self.faults if not fault_traits(fault).hits_pairs]
+        """Return a fault; one that needs the two ends of a link only where there is no other.
+
+        Nor one that brokers do not feel: what follows an event is to hit who has just got a role.
+        """
+        others = [fault for fault in self.faults if not _is_apart(fault_traits(fault))]
         return self.one_of(draw, others or self.faults)
 
     def destroying(self, draw: str) -> Fault:
@@ -86,6 +91,13 @@ class Deck:
         low, high = random.choice(_BANDS)
         return round(random.choice(self.limits_s) * random.uniform(low, high), 1)
 
+    def outlasting_s(self, draw: str) -> float:
+        """Return a hold in which clients give up whatever they wait for, if it can be, seconds."""
+        if self.hold_s is not None or not self.waits_s:
+            return self.hold_s_of(draw)
+        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
+        return round(max(self.waits_s) * random.uniform(*_ABOVE), 1)
+
     def delay_s(self, draw: str) -> float:
         """Return how long a step follows its event, 0 to 2 s; half of them within half a second."""
         random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
@@ -116,6 +128,10 @@ class Elected(Protocol):
 
     def election(self) -> Event:
         """Return the election of its successor."""
+
+
+def _is_apart(traits: FaultTraits) -> bool:
+    return traits.hits_pairs or traits.cuts_clients
 
 
 def is_elected(target: Target) -> bool:

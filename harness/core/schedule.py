@@ -169,6 +169,7 @@ class Mix:
             faults=self.faults,
             targets=self.targets,
             limits_s=passed,
+            waits_s=tuple(s for s in self.client_limits_s if s <= duration_s / _FEWEST_FAULTS),
             hold_s=self.hold_s or (None if passed else _PLAIN_HOLD_S),
         )
 

@@ -3,6 +3,7 @@
 from faults.broker_kill import BrokerKill
 from faults.broker_pause import BrokerPause
 from faults.broker_stop import BrokerStop
+from faults.client_link import ClientLink
 from faults.fetch_stall import FetchStall
 from faults.gc_pause import GcPause
 from faults.link import Link
@@ -12,6 +13,7 @@ from faults.patterns import (
     Blackout,
     Divided,
     LastInSync,
+    Late,
     Recovering,
     Relapse,
     Returned,
@@ -45,8 +47,8 @@ def search() -> Scenario:
     Most windows in which a replicated log loses records are open for a second or less, right after
     an election or a return. Steps that wait for such an event fall into them; independent draws
     hardly ever do. Two partitions are aimed at, all of them are hit: every broker leads some. Where
-    the workload has a consumer group or transactions, so are their coordinators. Data is destroyed
-    on no more brokers at a time than the contract survives.
+    the workload has a consumer group or transactions, so are their coordinators, and they alone are
+    cut off from clients. Data is destroyed on no more brokers at a time than the contract survives.
     """
     return Scenario(
         name="search",
@@ -65,6 +67,7 @@ def search() -> Scenario:
                 PowerLoss(),
                 Link(),
                 FetchStall(),
+                ClientLink(),
             ),
             targets=(
                 LeaderOf("orders", 0),
@@ -88,6 +91,7 @@ def search() -> Scenario:
                 Alternation(),
                 Divided(),
                 Blackout(),
+                Late(),
             ),
             gap_s=2.0,
             around_clients=True,

@@ -113,6 +113,7 @@ def test_the_traits_are_journalled_with_the_decision(tmp_path: Path) -> None:
     assert decided["traits"] == {
         "hits_pairs": False,
         "cuts_links": False,
+        "cuts_clients": False,
         "reads_requests": False,
         "stops_process": True,
         "destroys_data": True,

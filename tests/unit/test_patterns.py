@@ -8,6 +8,7 @@ import pytest
 
 from faults.broker_kill import BrokerKill
 from faults.broker_stop import BrokerStop
+from faults.client_link import ClientLink
 from faults.fetch_stall import FetchStall
 from faults.link import Link
 from faults.partition import Partition
@@ -16,6 +17,7 @@ from faults.patterns import (
     Blackout,
     Divided,
     LastInSync,
+    Late,
     Recovering,
     Relapse,
     Returned,
@@ -54,8 +56,10 @@ def deck(stream: str = "7") -> Deck:
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_a_pattern_begins_with_the_fault_it_was_given(name: str, stream: str) -> None:
     pattern = PATTERNS[name]()
-    cards = replace(deck(stream), targets=EVERYBODY)
-    first = next(fault for fault in (BrokerStop(), Link()) if pattern.fits(fault, cards))
+    cards = replace(deck(stream), targets=(*EVERYBODY, CoordinatorOf("orders-group")))
+    first = next(
+        fault for fault in (BrokerStop(), Link(), ClientLink()) if pattern.fits(fault, cards)
+    )
 
     steps = pattern.steps(first, cards)
 
@@ -72,6 +76,29 @@ def _words(steps: tuple[Step, ...]) -> list[tuple[str, str]]:
         (describe(step.target)["name"], describe(step.after.event)["name"] if step.after else "")
         for step in steps
     ]
+
+
+def test_clients_of_coordinators_are_cut_off_for_longer_than_they_wait() -> None:
+    coordinators = CoordinatorOf("orders-group"), TransactionCoordinatorOf("transactor-0")
+    cards = replace(deck(), targets=(*EVERYBODY, *coordinators), waits_s=(6.0, 10.0))
+
+    strokes = [Late().steps(ClientLink(), replace(cards, stream=str(n)))[0] for n in range(40)]
+
+    assert {step.target for step in strokes} == set(coordinators)
+    assert all(11 <= step.hold_s <= 16 for step in strokes)
+    assert not Late().fits(BrokerKill(), cards)
+    assert not Late().fits(ClientLink(), deck())
+    asked = replace(cards, hold_s=(2.0, 3.0))
+    assert 2 <= Late().steps(ClientLink(), asked)[0].hold_s <= 3
+
+
+def test_what_brokers_do_not_feel_is_part_of_no_other_pattern_but_alone() -> None:
+    cards = replace(deck(), faults=(*FAULTS, ClientLink()), targets=EVERYBODY)
+
+    fitting_it = {name for name in PATTERNS if PATTERNS[name]().fits(ClientLink(), cards)}
+
+    assert fitting_it == {"alone"}
+    assert all(cards.fault(str(n)) != ClientLink() for n in range(100))
 
 
 def test_who_is_hit_and_after_what() -> None:

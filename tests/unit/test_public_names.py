@@ -18,7 +18,7 @@ NAMES = """
     Controller ControllerElected CoordinatorElected CoordinatorOf Deck Disks Divided
     EnvironmentBroken Event Evidence Expectation Fault FaultTraits FetchStall FollowerOf
     GarbageCollections GcPause GroupRebalances HealFailed Healed HistoryUnreadable IsrDownTo
-    IsrGrew IsrShrank KafkaChaosError Lab LastInSync LastRestarted LeaderAndFollower
+    IsrGrew IsrShrank KafkaChaosError Lab LastInSync LastRestarted Late LeaderAndFollower
     LeaderElected LeaderOf Link Links Majority Minority Mix Nodes OutOfSync OwnCommand Partition
     Pattern PowerLoss PreconditionUnmet Processes RandomBroker Read Recorder Recovering Relapse
     Report Returned RunResult Scenario Script SendPoll Sent Severity Step Successor Target
