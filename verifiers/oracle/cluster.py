@@ -1,7 +1,11 @@
 """Chapters on faults of the cluster: processes, ISRs, controllers, and transactions that hang."""
 
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import DECIDES_LATE, ENDS_AHEAD_OF_ITS_LEADER
+from verifiers.oracle.circumstances import (
+    DECIDES_LATE,
+    ENDS_AHEAD_OF_ITS_LEADER,
+    LAST_REPLICA_DESTROYED,
+)
 from verifiers.oracle.row import chapter, forbidden, undecided
 
 CLUSTER = (
@@ -11,6 +15,7 @@ CLUSTER = (
         "coordinator will never write one, or ought to have.",
         reasons.unclean_election(),
         reasons.copies_destroyed(),
+        forbidden(reasons.LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),
         forbidden(
             "The contract forbids it, though Kafka up to 3.9 is known for it: a late request may "
             "add records to a transaction that has ended.",
