@@ -24,6 +24,7 @@ _Thing = TypeVar("_Thing", bound=Fault | Target | Event)
 _ABOVE = (1.1, 1.6)
 FAR_ENOUGH = _ABOVE[1]
 """A hold of so many times a limit passes it."""
+_FAR_ABOVE = (1.5, 2.5)
 _BANDS = (_ABOVE, _ABOVE, _ABOVE, (2.0, 2.5), (0.5, 0.9))
 """Parts of a limit between which a hold is drawn: just above it, far above it, below it."""
 _LONGEST_DELAY_S = 2.0
@@ -92,11 +93,14 @@ class Deck:
         return round(random.choice(self.limits_s) * random.uniform(low, high), 1)
 
     def outlasting_s(self, draw: str) -> float:
-        """Return a hold in which clients give up whatever they wait for, if it can be, seconds."""
+        """Return a hold in which clients give up much of what they ask for, if it can be, seconds.
+
+        What they ask in its beginning, that is: what they wait for when it ends is answered.
+        """
         if self.hold_s is not None or not self.waits_s:
             return self.hold_s_of(draw)
         random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
-        return round(max(self.waits_s) * random.uniform(*_ABOVE), 1)
+        return round(max(self.waits_s) * random.uniform(*_FAR_ABOVE), 1)
 
     def delay_s(self, draw: str) -> float:
         """Return how long a step follows its event, 0 to 2 s; half of them within half a second."""
