@@ -35,7 +35,7 @@ class Successor:
 
     def fits(self, fault: Fault, deck: Deck) -> bool:
         """Return whether anybody here is elected whom the fault can hit."""
-        return _is_felt(fault) and any(map(is_elected, deck.targets))
+        return fault_traits(fault).takes_roles and any(map(is_elected, deck.targets))
 
     def steps(self, fault: Fault, deck: Deck) -> tuple[Step, ...]:
         """Return both strokes."""
@@ -281,13 +281,7 @@ def _back(fault: Fault) -> tuple[Event, ...]:
 
 def _has_partition(fault: Fault, deck: Deck) -> bool:
     has_partition = any(isinstance(target, LeaderOf) for target in deck.targets)
-    return has_partition and _is_felt(fault)
-
-
-def _is_felt(fault: Fault) -> bool:
-    """Return whether somebody can lose a role by the fault, or a place in the ISR."""
-    traits = fault_traits(fault)
-    return not (traits.hits_pairs or traits.cuts_clients)
+    return has_partition and fault_traits(fault).takes_roles
 
 
 def _partition(deck: Deck) -> LeaderOf:

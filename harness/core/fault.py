@@ -61,6 +61,11 @@ class FaultTraits:
     needs_container: bool = True
     proof: str = "its witnesses must see the effect and its end"
 
+    @property
+    def takes_roles(self) -> bool:
+        """Whether who is hit can lose a role by it, or a place in the ISR."""
+        return not (self.hits_pairs or self.cuts_clients)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTraits:

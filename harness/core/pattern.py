@@ -60,7 +60,7 @@ class Deck:
 
         Nor one that brokers do not feel: what follows an event is to hit who has just got a role.
         """
-        others = [fault for fault in self.faults if not _is_apart(fault_traits(fault))]
+        others = [fault for fault in self.faults if fault_traits(fault).takes_roles]
         return self.one_of(draw, others or self.faults)
 
     def destroying(self, draw: str) -> Fault:
@@ -132,10 +132,6 @@ class Elected(Protocol):
 
     def election(self) -> Event:
         """Return the election of its successor."""
-
-
-def _is_apart(traits: FaultTraits) -> bool:
-    return traits.hits_pairs or traits.cuts_clients
 
 
 def is_elected(target: Target) -> bool:

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns, read_details
-from verifiers.frames.losses import with_damage
+from verifiers.frames.losses import damage_to
 
 
 @checker(
@@ -31,16 +31,15 @@ def aborted_read(
     read = (F.col("polls") > 0) | (F.col("finals") > 0)
     transactional = F.broadcast(transactors.withColumn("transactional", F.lit(True)))
     failed = values.where((F.col("type") == "fail") & read).join(transactional, "process", "left")
-    seen_at = failed.select(
-        "topic", "value", "invoke_ns",
-        F.coalesce("final_partition", "poll_partition").alias("partition"),
-        F.coalesce("final_first", "poll_first").alias("offset"),
-    )  # fmt: skip
-    damage = with_damage(seen_at, loss_causes).select("topic", "value", "damage")
+    partition = F.coalesce("final_partition", "poll_partition")
+    offset = F.coalesce("final_first", "poll_first")
+    seen = failed.select(
+        "topic", "value", "invoke_ns", partition.alias("partition"), offset.alias("offset")
+    )
     shown = offences(
-        failed.join(damage, ["topic", "value"]),
-        partition=F.coalesce("final_partition", "poll_partition"),
-        offset=F.coalesce("final_first", "poll_first"),
+        failed.join(damage_to(seen, loss_causes), ["topic", "value"], "left"),
+        partition=partition,
+        offset=offset,
         time_ns="complete_ns",
         kind=F.when(F.col("transactional"), F.coalesce("damage", F.lit("read_committed"))),
         detail=read_details(),

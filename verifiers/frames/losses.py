@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from verifiers.frames.history import ANY_PARTITION
-from verifiers.frames.records import lost
+from verifiers.frames.records import lost, on_every_replica
 from verifiers.frames.shared import shared_frame
 
 _RECORD = ["topic", "value"]
@@ -31,9 +31,7 @@ def with_causes(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
             held_by, lacking, marker and marker_at as in `located`.
         loss_causes: the frame of that name.
     """
-    rows = absent.withColumn(
-        "is_held", (F.length("held_by") > 0) & (F.coalesce(F.length("lacking"), F.lit(0)) == 0)
-    ).fillna(value=False, subset=["is_held"])
+    rows = absent.withColumn("is_held", on_every_replica())
     explained = rows.join(_explained(rows, loss_causes), _RECORD, "left")
     unexplained = F.col("causes").isNull()
     kind = (
@@ -50,16 +48,16 @@ def with_causes(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     )
 
 
-def with_damage(read: DataFrame, loss_causes: DataFrame) -> DataFrame:
-    """Return records of transactions that were read, with what faults did to the transactions.
+def damage_to(read: DataFrame, loss_causes: DataFrame) -> DataFrame:
+    """Return what faults did to the transactions of records that were read.
 
     Args:
         read: with topic, partition, offset, value, and invoke_ns of the send.
         loss_causes: the frame of that name.
 
     Returns:
-        The same columns, and `damage`: "destroyed" if faults can have destroyed every copy of how
-        the transaction ended, "partly-destroyed" if one of them, else null.
+        topic, value, and `damage`: "destroyed" if faults can have destroyed every copy of how the
+        transaction ended, "partly-destroyed" if one of them. The others have no row.
     """
     cause = F.broadcast(loss_causes)
     fits = (
@@ -67,14 +65,9 @@ def with_damage(read: DataFrame, loss_causes: DataFrame) -> DataFrame:
         & F.coalesce(read["invoke_ns"] <= cause["until_ns"], F.lit(True))
         & _took_its_decision(read, cause, F.lit(None).cast("long"))
     )
-    damaged = (
-        read.join(cause, fits)
-        .groupBy(read["topic"], read["value"])
-        .agg(
-            F.when(F.bool_or("destroys"), "destroyed").otherwise("partly-destroyed").alias("damage")
-        )
-    )
-    return read.join(damaged, _RECORD, "left")
+    kind = F.when(F.bool_or("destroys"), "destroyed").otherwise("partly-destroyed")
+    joined = read.join(cause, fits)
+    return joined.groupBy(read["topic"], read["value"]).agg(kind.alias("damage"))
 
 
 def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:

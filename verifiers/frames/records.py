@@ -155,3 +155,9 @@ def lost(values: DataFrame) -> DataFrame:
     elsewhere = ~F.col("partition").between(F.col("final_partition"), F.col("final_partition_high"))
     absent = (F.col("finals") == 0) | F.coalesce(elsewhere, F.lit(False))
     return values.where((F.col("type") == "ok") & F.col("searched") & absent)
+
+
+def on_every_replica() -> Column:
+    """Return whether every replica has a lost record, by `held_by` and `lacking` of `located`."""
+    none_lacks = F.coalesce(F.length("lacking"), F.lit(0)) == 0
+    return F.coalesce((F.length("held_by") > 0) & none_lacks, F.lit(False))

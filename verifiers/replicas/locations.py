@@ -5,8 +5,9 @@ from operator import attrgetter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType
 
+from verifiers.frames.records import on_every_replica
 from verifiers.replicas.copied import FOR_EVER, Copied, Replica
 from verifiers.replicas.cuts import Cut
 from verifiers.replicas.records import read_batch, values_in
@@ -30,13 +31,10 @@ transaction of a record that every replica has was ended, commit or abort, and `
 """
 
 _RECORDS_SCHEMA = ArrayType(struct(offset=LONG, value=LONG))
-_STRETCH_SCHEMA = StructType(
-    [
-        *struct(topic=TEXT, partition=INT, since=LONG, until=LONG).fields,
-        *LOCATION_SCHEMA.fields[5:9],
-        *struct(replicas=TEXT).fields,
-    ]
-)
+_STRETCH_SCHEMA = struct(
+    topic=TEXT, partition=INT, since=LONG, until=LONG, cut_by=TEXT, cut_to=TEXT, cut_at_utc=TEXT,
+    cut_epoch=TEXT, replicas=TEXT,
+)  # fmt: skip
 
 
 def locate(
@@ -101,7 +99,7 @@ def _with_markers(located: DataFrame, batches: DataFrame) -> DataFrame:
     markers = batches.where(F.col("problem").isNull() & F.col("marker").isNotNull()).select(
         *key, F.struct(F.col("base_offset").alias("at"), "marker").alias("end")
     )
-    held = located.where((F.length("held_by") > 0) & (F.length("lacking") == 0))
+    held = located.where(on_every_replica())
     first = (
         held.join(markers, key)
         .where(F.col("end.at") > F.col("offset"))
