@@ -379,7 +379,7 @@ class Reference:
 
     def _is_gone(self, read: Row) -> bool:
         known = self.values.get(read["value"])
-        return known is not None and self._is_searched(known) and not self._lasts(read)
+        return known is not None and not self._lasts(read)
 
     def _sending(self) -> None:
         lanes: dict[tuple[int, int], list[tuple[int, Value]]] = defaultdict(list)
@@ -414,7 +414,7 @@ class Reference:
                     self._add(name, partition, position, after.value, kind)
 
     def _flaw(self, *pair: Value) -> str:
-        if any(self._is_searched(one) and not one.finals for one in pair):
+        if any(not one.finals for one in pair):
             return "lost"
         return "duplicate" if any(len(set(one.offsets)) > 1 for one in pair) else "order"
 

@@ -17,8 +17,8 @@ def int_nonmonotonic_poll(turns: DataFrame) -> DataFrame:
     """Return neighbouring records of one poll whose offsets do not grow.
 
     Returns:
-        One row per pair of records. Kind "lost" if the final log lacks one of the two. Polls in
-        which partitions moved are passed over.
+        One row per pair of records. Kind "lost" if the final read lacks one of the
+        two, or did not get to it. Polls in which partitions moved are passed over.
 
     Source: the int-nonmonotonic-poll analysis of jepsen.tests.kafka.
     """

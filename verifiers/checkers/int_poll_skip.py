@@ -18,7 +18,8 @@ def int_poll_skip(turns: DataFrame) -> DataFrame:
 
     Returns:
         One row per pair of records; `skipped` in the detail counts those between. Kind "lost" if
-        the final log lacks one of the two. Polls in which partitions moved are passed over.
+        the final read lacks one of the two, or did not get to it. Polls in which partitions moved
+        are passed over.
 
     Source: the int-poll-skip analysis of jepsen.tests.kafka.
     """

@@ -34,7 +34,7 @@ def judged(turns: DataFrame, values: DataFrame, log: DataFrame, events: DataFram
           or else the one after the earlier record;
         - skipped: how many known records lie from there to before the later record: of the final
           log if that has both records where they were read;
-        - kind: "lost" if the final log lacks one of the two there.
+        - kind: "lost" if the final read lacks one of the two there, or did not get to it.
     """
     placed = _placed(turns, values)
     within = _untouched(placed.where("internal"), events)
@@ -50,7 +50,7 @@ def _placed(turns: DataFrame, values: DataFrame) -> DataFrame:
     for which in ("", "prev_"):
         here = values.select(
             *("topic", F.col("value").alias(f"{which}value"), F.lit(True).alias("is_suspicious")),
-            *("searched", "final_first", "final_last"),
+            *("deleted", "final_first", "final_last"),
         )
         is_found = F.col(f"{which}offset").between(F.col("final_first"), F.col("final_last"))
         in_order = F.col("is_suspicious").isNull() & F.col(f"{which}value").isNotNull()
@@ -58,7 +58,7 @@ def _placed(turns: DataFrame, values: DataFrame) -> DataFrame:
         turns = turns.join(here, ["topic", f"{which}value"], "left").select(
             *turns.columns,
             lasts.alias(f"{which}lasts"),
-            (F.coalesce("searched", F.lit(False)) & ~lasts).alias(f"{which}gone"),
+            (F.coalesce(~F.col("deleted"), F.lit(False)) & ~lasts).alias(f"{which}gone"),
         )
     return turns.withColumns(
         {

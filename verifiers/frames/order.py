@@ -56,8 +56,8 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
         op, value, position, complete_ns: the later send.
         prev_op, prev_value, prev_position: the earlier one.
         internal: whether both were sent in one transaction.
-        kind: "lost" if the final read lacks one of the two, else "duplicate" if one lies at
-            several offsets, else "order".
+        kind: "lost" if the final read lacks one of the two, or did not get to it; else "duplicate"
+            if one lies at several offsets, else "order".
     """
     # The offset of a send proves nothing unless the send is known to have happened.
     acknowledged = F.when(F.col("type") == "ok", F.col("offset"))
@@ -68,7 +68,7 @@ def producing(history: History, values: DataFrame, presorted: DataFrame | None =
     suspicious = values.where(values["type"].isin("ok", "info")).select(
         *("topic", "value", F.coalesce("final_last", "last").alias("last")),
         F.coalesce("partition", "final_partition", "poll_partition").alias("seen_partition"),
-        F.when(values["searched"] & (values["finals"] == 0), 2)
+        F.when((values["finals"] == 0) & ~values["deleted"], 2)
         .when(values["first"] < values["last"], 1)
         .otherwise(0)
         .alias("flaw"),

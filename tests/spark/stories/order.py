@@ -1,6 +1,6 @@
 """In which order things were sent, and given to consumers."""
 
-from tests.spark.ops import Op, Rec, event, final, info, ok, poll, txn
+from tests.spark.ops import Op, Rec, end, event, final, info, ok, poll, txn
 from tests.spark.story import Story, of, row
 
 SENT = [ok(1, n, n) for n in range(4)]
@@ -257,6 +257,20 @@ STORIES = (
         ],
     ),
     Story(
+        title="a gap beyond what the final read reached may be that of a log that was cut off",
+        why="KIP-98: markers of transactions take offsets, and nobody knows where they lay",
+        ops=[ok(1, 0, 0), info(1, 1), poll(9, 4, Rec(1, 0, 0), Rec(1, 1, 2)), ok(2, 0, 1),
+             final(Rec(1, 0, 0), Rec(2, 0, 1))],
+        ends=[end(high=3, reached=2), end(partition=1)],
+        finds=[
+            row(
+                "int-poll-skip", "lost", offset=2, value=(1, 1), process=9, at_s=2,
+                after_ns="2000000000", after_offset="0", after_poll="4", after_value=of(1, 0),
+                poll="4", skipped="1",
+            ),
+        ],
+    ),
+    Story(
         title="what lay between two records in a log that was cut off is not skipped",
         why="the final log has both, and nothing between them",
         ops=[info(2, 0), poll(8, 0, Rec(2, 0, 1)), ok(1, 0, 0), ok(1, 1, 2),
@@ -388,6 +402,20 @@ STORIES = (
                 "lost-write", offset=100, value=(1, 0), process=1, at_s=0.5, acked_offset="100",
                 complete_ns="500000000", invoke_ns="0", polled="0", producer="1", sequence="0",
             ),
+            row(
+                "nonmonotonic-send", "lost", offset=60, value=(1, 1), process=1, at_s=1.5,
+                after_offset="100", after_sequence="0", after_value=of(1, 0), producer="1",
+                sequence="1",
+            ),
+        ],
+    ),
+    Story(
+        title="order broken beyond what the final read reached may be a loss",
+        why="an offset of a log that was cut off says nothing, and this may be one",
+        ops=[ok(1, 0, 100), ok(1, 1, 60), poll(8, 0, Rec(1, 0, 100)),
+             poll(9, 0, Rec(1, 1, 60))],
+        ends=[end(high=101, reached=50), end(partition=1)],
+        finds=[
             row(
                 "nonmonotonic-send", "lost", offset=60, value=(1, 1), process=1, at_s=1.5,
                 after_offset="100", after_sequence="0", after_value=of(1, 0), producer="1",
