@@ -86,7 +86,7 @@ class Deck:
 
     def hold_s_of(self, draw: str) -> float:
         """Return how long a fault is held, seconds, to a tenth."""
-        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
+        random = self._random(draw)
         if self.hold_s is not None:
             return round(random.uniform(*self.hold_s), 1)
         low, high = random.choice(_BANDS)
@@ -99,17 +99,20 @@ class Deck:
         """
         if self.hold_s is not None or not self.waits_s:
             return self.hold_s_of(draw)
-        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
+        random = self._random(draw)
         return round(max(self.waits_s) * random.uniform(*_FAR_ABOVE), 1)
 
     def delay_s(self, draw: str) -> float:
         """Return how long a step follows its event, 0 to 2 s; half of them within half a second."""
-        random = Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
+        random = self._random(draw)
         return round(_LONGEST_DELAY_S * random.random() ** 2, 2)
 
     def one_of(self, draw: str, things: Sequence[_Thing]) -> _Thing:
         """Return one of some faults, targets or events."""
         return pick(f"{self.stream}/{draw}", things)
+
+    def _random(self, draw: str) -> Random:
+        return Random(f"{self.stream}/{draw}")  # noqa: S311 (a draw that its seed repeats, no secret)
 
 
 @runtime_checkable
