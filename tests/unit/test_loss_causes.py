@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.event_story import S, Story
-from verifiers.situations.loss_causes import copies_destroyed, loss_causes
+from verifiers.situations.loss_causes import copies_destroyed, loss_causes, taken_notes
 
 ALL = (1, 2, 3)
 State = tuple[float, int, tuple[int, ...]]
@@ -122,3 +122,35 @@ def test_the_lead_of_a_last_known_leader_is_told(tmp_path: Path) -> None:
 
     assert row["until_ns"] == 20 * S
     assert row["words"] == "broker 1 led orders-0, neither in the ISR nor eligible, from 20.0 s on"
+
+
+@pytest.mark.parametrize(
+    ("cut", "taken_s"),
+    [
+        ([(20, 1), (30, 2)], (20, 30)),
+        ([(20, 3), (30, 1)], (20, None)),
+        ([], (None, None)),
+    ],
+    ids=["both in the ISR", "one that was not, and one of the two", "none"],
+)
+def test_it_is_told_since_when_faults_had_taken_what_coordinators_noted(
+    cut: list[tuple[float, int]], taken_s: tuple[int | None, int | None], tmp_path: Path
+) -> None:
+    topic = "__transaction_state"
+    told = Story(path=tmp_path, min_isr=2).state(0, 1, (1, 2), topic=topic)
+    for at_s, broker in cut:
+        told.fault(at_s, at_s + 1, broker, cut={str(broker): {f"{topic}-0": {"end_after": 7}}})
+
+    taken = taken_notes(told.events())
+
+    nanoseconds = [None if at_s is None else at_s * S for at_s in taken_s]
+    assert [taken["copy_taken_ns"], taken["all_taken_ns"]] == nanoseconds
+
+
+def test_where_nobody_knows_who_led_nothing_is_laid_to_what_coordinators_noted(
+    tmp_path: Path,
+) -> None:
+    told = Story(path=tmp_path)
+    told.fault(20, 21, 1, cut={"1": {"__transaction_state-0": {"end_after": 7}}})
+
+    assert taken_notes(told.events()) == {"copy_taken_ns": None, "all_taken_ns": None}

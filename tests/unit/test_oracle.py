@@ -82,6 +82,7 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("client-gave-up", "sequence", SAFE, False),
         ("client-gave-up", "sequence", UNCLEAN, True),
         ("client-gave-up", "fenced", UNCLEAN, False),
+        ("client-gave-up", "destroyed", UNCLEAN, False),
         ("group-stuck", "stalled", NONE, False),
         ("unexplained-answer", "record", NONE, False),
         ("lost-commit", "in-sync", NONE, False),

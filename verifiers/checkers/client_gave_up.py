@@ -33,15 +33,17 @@ def client_gave_up(fatals: DataFrame, clients: DataFrame) -> DataFrame:
         One row per fatal error (`error`, `words`, and `open_s`: for how long the transaction was
         open in which it happened) and per client that died (`exit_code`: negative is a signal). The
         kind says what it was: a producer was `fenced`, by none that is known; by its own earlier
-        request (`own`) or since its transaction `timed-out`; its `sequence` was lost; its
-        coordinator knew another `state` of its transaction, or, when it was to be aborted, knew of
-        nothing (`unbegun`); it was `refused`; another `fatal` error; it `crashed`, was `killed`
-        from outside, or `ended`.
+        request (`own`), since its transaction `timed-out`, or by none that is known after faults
+        had taken every copy of what transaction coordinators had noted (`destroyed`), or one of
+        them (`partly-destroyed`): they may abort what they have forgotten to be over; its
+        `sequence` was lost; its coordinator knew another `state` of its transaction, or, when it
+        was to be aborted, knew of nothing (`unbegun`); it was `refused`; another `fatal` error; it
+        `crashed`, was `killed` from outside, or `ended`.
 
     Source: librdkafka, INTRODUCTION.md, fatal errors; KIP-98.
     """
-    timeouts = F.broadcast(clients.select("process", "txn_timeout_s"))
-    gave_up = fatals.join(timeouts, "process", "left")
+    told = clients.select("process", "txn_timeout_s", "copy_taken_ns", "all_taken_ns")
+    gave_up = fatals.join(F.broadcast(told), "process", "left")
     of_errors = offences(
         gave_up,
         kind=_kind(),
@@ -72,5 +74,7 @@ def _kind() -> Column:
         .when(~error.isin(*FENCED), "fatal")
         .when(F.coalesce(is_late, F.lit(False)), "timed-out")
         .when(F.col("is_doubtful"), "own")
+        .when(F.col("time_ns") >= F.col("all_taken_ns"), "destroyed")
+        .when(F.col("time_ns") >= F.col("copy_taken_ns"), "partly-destroyed")
         .otherwise("fenced")
     )

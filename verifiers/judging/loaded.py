@@ -9,7 +9,7 @@ from verifiers.replicas.copied import Copied, read_copied
 from verifiers.run_folder.folder import RunInput, read_run
 from verifiers.run_folder.sealed import Sealed, read_sealed
 from verifiers.situations.events import RunEvents
-from verifiers.situations.loss_causes import loss_causes, taken_commits
+from verifiers.situations.loss_causes import loss_causes, taken_commits, taken_notes
 from verifiers.timeline.frames import TimelineRows, read_rows
 
 
@@ -49,6 +49,7 @@ def load_run(run_dir: Path) -> LoadedRun:
     rows = {
         "loss_causes": loss_causes(events, copied.replicas),
         "taken_commits": taken_commits(events),
+        "clients": [{**row, **taken_notes(events)} for row in timeline.rows["clients"]],
     }
     return LoadedRun(
         run=run,

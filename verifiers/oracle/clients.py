@@ -2,12 +2,16 @@
 
 from verifiers.frames.answers import FAMILIES, SERVER, SERVER_AT_REST
 from verifiers.oracle import reasons
-from verifiers.oracle.circumstances import EARLY_IDEMPOTENCE, FORGETS_PRODUCERS
+from verifiers.oracle.circumstances import (
+    EARLY_IDEMPOTENCE,
+    FORGETS_PRODUCERS,
+    LAST_REPLICA_DESTROYED,
+)
 from verifiers.oracle.row import chapter, forbidden, permitted, undecided
 
 _ENDS = (
-    "fenced", "own", "timed-out", "sequence", "refused", "state", "unbegun", "fatal", "crashed",
-    "killed", "ended",
+    "fenced", "own", "timed-out", "destroyed", "partly-destroyed", "sequence", "refused", "state",
+    "unbegun", "fatal", "crashed", "killed", "ended",
 )  # fmt: skip
 
 CLIENTS = (
@@ -65,7 +69,8 @@ CLIENTS = (
             source="librdkafka, as in its issues 4605 and 4849",
         ),
         reasons.unclean_election("sequence"),
-        reasons.copies_destroyed("sequence"),
+        reasons.copies_destroyed("sequence", "destroyed"),
+        forbidden(reasons.LAST_REPLICA_STANDING, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
         forbidden(
             "The contract forbids it, though brokers of 0.11 remember the last batch of an "
             "idempotent producer only.",
@@ -90,6 +95,8 @@ CLIENTS = (
             "Only a later client of the same transactional id fences a producer, or the "
             "coordinator that aborts its transaction: there was neither.",
             "fenced",
+            "destroyed",
+            "partly-destroyed",
             source="KIP-98",
         ),
         forbidden(

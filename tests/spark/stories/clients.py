@@ -193,6 +193,23 @@ STORIES = (
                 error="PRODUCER_FENCED", words="PRODUCER_FENCED: Broker: fenced", open_s="52.0"),
         ],
     ),
+    *(
+        Story(
+            title=f"a producer is fenced after faults took what coordinators had noted: {kind}",
+            why="a coordinator may abort what it has forgotten to be over (KIP-98)",
+            ops=[txn("info", 1, 0), fatal(1, "_FENCED: Local: fenced", op=0)],
+            timeline={"clients": [ended(1, 0, timeout_s=20.0) | taken]},
+            finds=[
+                row("client-gave-up", kind, topic=None, partition=None, process=1, at_s=1,
+                    error="_FENCED", words="_FENCED: Local: fenced", open_s="1.0"),
+            ],
+        )
+        for kind, taken in (
+            ("partly-destroyed", {"copy_taken_ns": S // 2, "all_taken_ns": 3 * S}),
+            ("destroyed", {"copy_taken_ns": 0, "all_taken_ns": S // 2}),
+            ("fenced", {"copy_taken_ns": 3 * S}),
+        )
+    ),
     Story(
         title="who aborts what its coordinator has not heard of is refused; a commit is in doubt",
         why="librdkafka issue 4849: an abort that overtakes AddPartitionsToTxn",
