@@ -173,7 +173,7 @@ _ALL = (
     Bug(
         id="rdk4844",
         meaning="librdkafka's batch consume() moves the position by two at the end of a partition",
-        anomalies=("consume-skip",),
+        anomalies=("consume-skip(after-processing)",),
         affected=Version(client="librdkafka:2.13.0"),
         fixed=Version(client="librdkafka:2.13.2"),
         workload="consumer_group",
