@@ -5,7 +5,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from harness.cluster.links import NodeLink, client_rule, fetch_rules, link_rules
 from harness.cluster.logs import ClusterLogs, shuts_down
 from harness.cluster.metadata import ReplicaEnd
 from harness.cluster.processes import PROCESSES, processes
+from harness.cluster.refusals import REFUSALS, refusals
 from harness.cluster.security import Security
 from harness.cluster.topology import Node, Topology
 from harness.cluster.user_compose import data_folders
@@ -33,7 +34,7 @@ from harness.core.cluster import (
     ProcessState,
 )
 from harness.core.errors import ClusterBroken
-from harness.core.run_dir import REPLICA_LIMIT_BYTES, canonical_json, write_atomically
+from harness.core.run_dir import REPLICA_LIMIT_BYTES, Journal, canonical_json, write_atomically
 from harness.machine.engine import ENGINE_ERRORS
 
 log = logging.getLogger(__name__)
@@ -457,6 +458,14 @@ class DockerCluster(KafkaCluster):
             log.warning("How processes ended is not kept: %s", error)
             return
         write_atomically(self._folder / "cluster" / PROCESSES, canonical_json(document))
+
+    def save_refusals(self) -> None:
+        """Write into the run folder how many batches with a wrong checksum brokers have refused."""
+        containers = {broker.node_id: self._containers[broker.node_id] for broker in self.brokers}
+        folder = self._folder / "cluster"
+        folder.mkdir(exist_ok=True)
+        with closing(Journal(folder / REFUSALS)) as journal:
+            journal.append(refusals(containers, self.agent))
 
     def copy_replicas(
         self, topics: Mapping[str, int], *, limit_bytes: int = REPLICA_LIMIT_BYTES

@@ -118,6 +118,9 @@ class OutsideCluster(KafkaCluster):
     def save_processes(self) -> None:
         """Keep nothing: how processes ended is not known."""
 
+    def save_refusals(self) -> None:
+        """Keep nothing: brokers' own metrics are out of reach."""
+
     def save_logs(self) -> None:
         """Keep nothing: brokers' logs are out of reach."""
 

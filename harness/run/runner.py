@@ -120,6 +120,7 @@ class Runner:
             for topic in topics:
                 cluster.create_topic(topic)
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
+            cluster.save_refusals()
             # Brokers of a user's own Compose file tell their version only now.
             run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
         timeline = stack.enter_context(closing(Journal(run_dir.path / "timeline.jsonl")))
@@ -276,6 +277,7 @@ class Runner:
         with phase("stop"):
             try:
                 cluster.save_processes()
+                cluster.save_refusals()
                 topics = {topic.name: topic.partitions for topic in self.run.topics()}
                 cluster.copy_replicas(topics, limit_bytes=self.replica_limit_mib * 1024**2)
                 cluster.save_logs()

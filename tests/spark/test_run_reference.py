@@ -32,7 +32,7 @@ NEEDS_BROKERS = frozenset(
     {
         "replica-divergence", "replica-gap", "epoch-disorder", "hw-regression", "read-beyond-hw",
         "acked-below-min-isr", "unavailable", "hanging-transaction", "broker-ended",
-        "isr-not-whole", "two-controllers",
+        "isr-not-whole", "two-controllers", "corrupt-batch",
     }
 )  # fmt: skip
 """What cannot be told by what clients did."""

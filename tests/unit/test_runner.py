@@ -78,6 +78,9 @@ class Cluster(FakeCluster):
     def save_processes(self) -> None:
         return
 
+    def save_refusals(self) -> None:
+        return
+
     def host_clock_ns(self) -> int:
         return 1
 

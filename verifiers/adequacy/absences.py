@@ -131,6 +131,7 @@ _WHY_NO_ROWS: Mapping[str, Callable[[Evidence], Absence] | Absence] = {
         "nobody wrote down how the cluster came back at the end", is_missing=True
     ),
     "processes": Absence("nobody asked how the brokers' processes ended", is_missing=True),
+    "refusals": Absence("no broker told how many batches it had refused"),
     "elections": Absence("no log tells of an election of a controller"),
     "coordinators": _coordinators,
     "group_ends": Absence("the run has no group whose members come and go"),

@@ -79,7 +79,7 @@ SUSPECTS = frozenset(
 NEEDED = frozenset(
     {
         "processing", "txns", "txn_reads", "txn_cycles", "parts", "watermarks", "shortages",
-        "ceilings", "demands", "recoveries", "processes", "elections", "coordinators",
+        "ceilings", "demands", "recoveries", "processes", "refusals", "elections", "coordinators",
         "group_ends", "explanations", "clients",
     }
 )  # fmt: skip

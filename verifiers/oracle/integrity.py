@@ -2,7 +2,7 @@
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import DECIDES_LATE, LAST_REPLICA_DESTROYED
-from verifiers.oracle.row import Reason, chapter, forbidden, permitted
+from verifiers.oracle.row import Reason, chapter, forbidden, permitted, undecided
 
 _UNCOMMITTED = Reason(
     "A reader with isolation.level=read_uncommitted is given records of open and aborted "
@@ -100,5 +100,20 @@ INTEGRITY = (
             source="KIP-98, checksums of batches; KAFKA-19012",
         ),
         kinds=("checksum", "run", "topic", "format", "disk", "disk-out-of-sync"),
+    ),
+    chapter(
+        "corrupt-batch",
+        "A broker was sent a batch whose checksum does not fit its records, and refused it.",
+        undecided(
+            "A fault may have changed bytes on their way, or on the disk of a leader whose "
+            "followers refuse them.",
+            "damaged",
+            source="cluster/refusals.jsonl of the run",
+        ),
+        forbidden(
+            "A client computes the checksum over what it sends, and nothing has changed it since.",
+            source="KIP-98, checksums of batches; KAFKA-8729; KAFKA-19012",
+        ),
+        kinds=("damaged",),
     ),
 )

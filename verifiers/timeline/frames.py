@@ -28,6 +28,7 @@ from verifiers.timeline.metrics import measured
 from verifiers.timeline.partition_states import Timeline, read_timeline, write_states
 from verifiers.timeline.processes import read_processes
 from verifiers.timeline.recovery import recoveries, recovery_in
+from verifiers.timeline.refusals import read_refusals
 from verifiers.timeline.transactions import read_transactions
 from verifiers.timeline.windows import EpochStarts, ceilings, demands, high_watermarks, shortages
 
@@ -69,6 +70,10 @@ SCHEMAS = {
         topic=TEXT, node=INT, service=TEXT, kind=TEXT, status=INT, from_ns=LONG, to_ns=LONG,
         said=TEXT,
     ),
+    # One row per broker that told at both ends of the run how many batches with a wrong checksum it
+    # had refused (cluster/refusals.jsonl): how many there were in between, as far as its process
+    # lived on. Kind `damaged` where a fault may have changed bytes.
+    "refusals": struct(topic=TEXT, node=INT, kind=TEXT, at_ns=LONG, batches=LONG),
     # One row per claim of a node to be the active controller in an epoch, as its own log tells, or
     # as a copy of the metadata log does; by the teller's clock.
     "elections": struct(topic=TEXT, epoch=INT, node=INT, told_by=TEXT, at_utc=TEXT),
@@ -240,12 +245,13 @@ def _rows(
 
 
 def _rows_of_cluster(timeline: Timeline, run: RunInput) -> dict[str, Sequence[Mapping[str, Any]]]:
-    cure = "restore its run.json, cluster/processes.json and cluster/replicas.json, or run again"
+    cure = "restore its run.json and what lies in cluster/, or run again"
     with damage_named(f"{run.path} does not say how its cluster ended", cure):
         coordinators, transactional_ids = read_transactions(run, timeline.clock)
         return {
             "recoveries": recoveries(run.meta, timeline.samples),
             "processes": read_processes(run, timeline.clock),
+            "refusals": read_refusals(run),
             "elections": read_elections(run.path / "cluster", timeline),
             "coordinators": coordinators,
             "transactional_ids": transactional_ids,

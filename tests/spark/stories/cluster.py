@@ -15,6 +15,7 @@ _MARKERS = "KIP-98, KIP-664: a transaction that is over has a marker in each of 
 _TIMEOUT = "transaction.timeout.ms: what a client leaves open, its coordinator aborts"
 _NOTHING = "what was not recorded cannot be judged"
 _BACK = "replication design: who has caught up is let into the ISR"
+_CHECKSUM = "KIP-98: a batch has a checksum of its records (KAFKA-19012)"
 _ENDS = "a process that no fault ended has no reason to end"
 _ONE = "KIP-595: a voter votes once in an epoch, so an epoch has one leader"
 
@@ -76,6 +77,11 @@ def process(kind: str | None = None, status: int | None = None, **more: Any) -> 
     """Return a row of the frame on processes."""
     known = {"topic": "", "node": 2, "service": "broker-2", "said": None, "status": status}
     return {"kind": kind, **known, "from_ns": 8 * S, "to_ns": 9 * S, **more}
+
+
+def refused(batches: int, kind: str | None = None) -> dict[str, Any]:
+    """Return a row of the frame on what brokers refused."""
+    return {"topic": "", "node": 2, "kind": kind, "at_ns": 9 * S, "batches": batches}
 
 
 def elected(epoch: int, node: int, told_by: str = "") -> dict[str, Any]:
@@ -234,6 +240,30 @@ CLUSTER = (
                 service="broker-2", status="137"),
         ],
         reasons=["broker-ended: 1 process of a node ended though no fault ended it. SIGKILL"],
+    ),
+    Story(
+        title="a broker that refused no batch has nothing to tell",
+        why=_CHECKSUM,
+        timeline={"refusals": [refused(0)]},
+    ),
+    Story(
+        title="a batch that a broker refused for its checksum is found",
+        why=_CHECKSUM,
+        timeline={"refusals": [refused(0), refused(3)]},
+        finds=[
+            row("corrupt-batch", topic=None, partition=None, at_s=9, node="2", batches="3"),
+        ],
+        reasons=["corrupt-batch was found 1 time: A client computes the checksum over what it"],
+    ),
+    Story(
+        title="a batch that a broker refused where a fault changes bytes leaves the verdict open",
+        why=_CHECKSUM,
+        timeline={"refusals": [refused(1, "damaged")]},
+        finds=[
+            row("corrupt-batch", "damaged", topic=None, partition=None, at_s=9, node="2",
+                batches="1"),
+        ],
+        reasons=["corrupt-batch: 1 broker refused batches since their checksums did not fit."],
     ),
     Story(
         title="one active controller after the other is in order, whoever tells it",

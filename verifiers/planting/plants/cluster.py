@@ -99,6 +99,25 @@ def crashed(copy: RunCopy) -> Planted:
     )
 
 
+@plant("corrupt-batch")
+def sent_damaged(copy: RunCopy) -> Planted:
+    """Let a broker have refused a batch more when the clients had ended."""
+    known = (row for row in copy.contents.timeline_rows["refusals"] if not row["batches"])
+    told = first_of(known, "no broker told that it had refused no batch")
+
+    def refuse(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        (broker,) = (each for each in lines[-1]["brokers"] if each["node"] == told["node"])
+        broker["batches"] += 1
+        return lines
+
+    copy.edit_lines("cluster/refusals.jsonl", refuse)
+    detail = {"node": str(told["node"]), "batches": "1"}
+    return planted(
+        f"broker {told['node']} refused a batch for its checksum",
+        Offence(anomaly="corrupt-batch", kind=told["kind"], detail=detail),
+    )
+
+
 @plant("two-controllers")
 def claimed_twice(copy: RunCopy) -> Planted:
     """Let another node's log tell that it became the active controller in a known epoch."""

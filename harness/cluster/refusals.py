@@ -1,0 +1,47 @@
+"""How many batches brokers have refused since their checksums did not fit their records.
+
+A producer that gives a batch up before it is answered tells nobody what the answer was. The broker
+counts it.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from harness.cluster.agent import Agent
+from harness.cluster.containers import NodeContainer
+from harness.core.errors import ClusterBroken
+
+REFUSALS = "refusals.jsonl"
+"""Below `cluster/`: what brokers had refused, when the run began and when its clients had ended."""
+
+_JVM = "java.lang:type=Runtime"
+_REFUSED = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"
+
+
+def refusals(brokers: Mapping[int, NodeContainer], agent: Agent) -> dict[str, Any]:
+    """Return what each broker has refused since its process began, as docs/run-folder.md has it.
+
+    Args:
+        brokers: their containers, by node id.
+        agent: of the cluster.
+    """
+    told = [
+        {"node": node_id, "started_ms": None, "batches": None, "why": None,
+         **_told(container, agent)}
+        for node_id, container in sorted(brokers.items())
+    ]  # fmt: skip
+    return {"asked_ns": time.monotonic_ns(), "brokers": told}
+
+
+def _told(container: NodeContainer, agent: Agent) -> dict[str, Any]:
+    try:
+        answer = agent.ask("mbeans", container_pid=container.pid, names=[_JVM, _REFUSED])
+    except ClusterBroken as error:
+        return {"why": str(error)}
+    values = {(row["name"], row["attribute"]): int(row["value"]) for row in answer["values"]}
+    # Brokers before 2.4 do not count them (KAFKA-8729).
+    return {
+        "started_ms": values.get((_JVM, "StartTime")),
+        "batches": values.get((_REFUSED, "Count")),
+    }
