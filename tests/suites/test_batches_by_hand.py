@@ -1,4 +1,4 @@
-"""A transaction that hangs in a partition of a real broker is found on its disk."""
+"""What no client library would send to a real broker is found: on its disk, or by its count."""
 
 import json
 import socket
@@ -16,13 +16,14 @@ from harness.core.scenario import SCENARIOS, Step
 from harness.core.schedule import Script
 from harness.core.verdict import Verdict
 from kafka_chaos import run
-from tests.batches import transactional, value_of
+from tests.batches import transactional, v2, value_of
 from workloads.transactional import Transactional
 
 pytestmark = [pytest.mark.docker, pytest.mark.nightly]
 
 PRODUCER_ID = 987_654
 _PRODUCE, _VERSION, _ALL_REPLICAS, _LIMIT_MS = 0, 3, -1, 10_000
+_CORRUPT_MESSAGE = 2
 
 
 @fault("hanging_transaction_test")
@@ -31,15 +32,34 @@ class HangingTransaction:
     """Append a transactional batch that no coordinator knows of: KIP-890's late request."""
 
     def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
-        (leader,) = victims
         batch = transactional(0, [value_of(999, 0)], producer=PRODUCER_ID)
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        at = admin.list_topics(timeout=30).brokers[leader.node_id]
-        error = produce((str(at.host), at.port), "orders", 0, batch)
-        return Evidence("inject", observed=error == 0, details={"error": error})
+        return _sent(cluster, victims, batch, error=0)
 
     def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
         return Evidence("heal", observed=True)
+
+
+@fault("corrupt_batch_test")
+@dataclass(frozen=True, slots=True)
+class CorruptBatch:
+    """Send a batch of which a byte was changed after its checksum was computed: KAFKA-19012."""
+
+    def inject(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        batch = bytearray(v2(0, [value_of(999, 0)]))
+        batch[-1] ^= 1
+        return _sent(cluster, victims, bytes(batch), error=_CORRUPT_MESSAGE)
+
+    def heal(self, cluster: Cluster, victims: Sequence[Broker]) -> Evidence:
+        return Evidence("heal", observed=True)
+
+
+def _sent(cluster: Cluster, victims: Sequence[Broker], batch: bytes, *, error: int) -> Evidence:
+    """Send a batch to a leader, and tell whether it answers as it should."""
+    (leader,) = victims
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    at = admin.list_topics(timeout=30).brokers[leader.node_id]
+    told = produce((str(at.host), at.port), "orders", 0, batch)
+    return Evidence("inject", observed=told == error, details={"error": told})
 
 
 def produce(address: tuple[str, int], topic: str, partition: int, batch: bytes) -> int:
@@ -89,3 +109,17 @@ def test_a_transaction_that_no_coordinator_ends_is_found(
     # Its record is none of this run.
     expected = {"hanging-transaction", "corrupt-record"}
     assert {name for name in found if not found[name]["permitted"]} == expected, told
+
+
+def test_a_batch_that_a_broker_refused_for_its_checksum_is_found(
+    request: pytest.FixtureRequest,
+) -> None:
+    step = Step(at_s=5.0, fault=CorruptBatch(), target=LeaderOf("orders", 0), hold_s=1.0)
+    scenario = replace(SCENARIOS["mixed"](), schedule=Script(script=(step,)), duration_s=10)
+
+    outcome = run(scenario, seed=7, store=request.config.getoption("--chaos-store"))
+
+    told = (outcome.run_dir.path / "verdict.json").read_text()
+    found = json.loads(told)["anomalies"]
+    assert outcome.verdict is Verdict.INVALID, told
+    assert {name: found[name]["count"] for name in found} == {"corrupt-batch": 1}, told
