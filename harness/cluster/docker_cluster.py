@@ -461,11 +461,13 @@ class DockerCluster(KafkaCluster):
 
     def save_refusals(self) -> None:
         """Write into the run folder how many batches with a wrong checksum brokers have refused."""
-        containers = {broker.node_id: self._containers[broker.node_id] for broker in self.brokers}
+        # By the time that a frozen broker is given up, the cluster may have been given another run.
         folder = self._folder / "cluster"
         folder.mkdir(exist_ok=True)
+        containers = {broker.node_id: self._containers[broker.node_id] for broker in self.brokers}
+        told = refusals(containers, self.agent)
         with closing(Journal(folder / REFUSALS)) as journal:
-            journal.append(refusals(containers, self.agent))
+            journal.append(told)
 
     def copy_replicas(
         self, topics: Mapping[str, int], *, limit_bytes: int = REPLICA_LIMIT_BYTES

@@ -13,7 +13,7 @@ from harness.cluster.containers import NodeContainer
 from harness.core.errors import ClusterBroken
 
 REFUSALS = "refusals.jsonl"
-"""Below `cluster/`: what brokers had refused, when the run began and when its clients had ended."""
+"""Below `cluster/`: what brokers had refused when the run began, and again and again since."""
 
 _JVM = "java.lang:type=Runtime"
 _REFUSED = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"

@@ -39,6 +39,7 @@ KeepCluster = Literal["never", "failed", "always"]
 _STEADY_S = 60.0
 _NOBODY_ANSWERS_S = 10.0
 _CATCH_UP_S = 2.0
+_REFUSALS_EVERY_S = 10.0
 _READERS_S = 600.0
 
 
@@ -120,14 +121,14 @@ class Runner:
             for topic in topics:
                 cluster.create_topic(topic)
             cluster.await_full_isr(names, timeout_s=_STEADY_S)
-            cluster.save_refusals()
             # Brokers of a user's own Compose file tell their version only now.
             run_dir.update(cluster_timing_s=cluster.timing_s, **_described(cluster.spec))
         timeline = stack.enter_context(closing(Journal(run_dir.path / "timeline.jsonl")))
         monitor = Monitor(cluster.metadata(), names, timeline)
         samples = stack.enter_context(closing(Journal(run_dir.path / "samples.jsonl")))
         sampler = Sampler(cluster, lambda: monitor.states, self.run.contract.min_isr, samples)
-        for watcher in (monitor.watcher, sampler.watcher):
+        refusals = Watcher("count of refusals", cluster.save_refusals, every_s=_REFUSALS_EVERY_S)
+        for watcher in (monitor.watcher, sampler.watcher, refusals):
             watcher.start()
             stack.callback(self._stop_watching, watcher)
         _await_first_look(monitor, sampler, topics)

@@ -70,20 +70,26 @@ def read(
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "batches"),
+    ("counts", "batches", "at_ns"),
     [
-        ((7, 4), (7, 6), 2),
-        ((7, 4), (9, 3), 3),
-        ((7, 4), (7, 4), 0),
+        ([(7, 4), (7, 6), (7, 6)], 2, 2),
+        ([(7, 4), (9, 0), (9, 3)], 3, 3),
+        ([(7, 4), (7, 5), (None, None), (9, 3), (9, 3)], 4, 4),
+        ([(7, 4), (7, 4), (9, 0)], 0, 3),
     ],
-    ids=["since the run began", "of a process that began in the run", "none"],
+    ids=[
+        "since the run began",
+        "of a process that began in the run",
+        "of a process that ended, and of its successor",
+        "none",
+    ],
 )
 def test_what_a_broker_refused_before_the_run_does_not_count(
-    begin: tuple[int, int], end: tuple[int, int], batches: int, tmp_path: Path
+    counts: list[tuple[int | None, int | None]], batches: int, at_ns: int, tmp_path: Path
 ) -> None:
-    (row,) = read(tmp_path, [broker(1, *begin)], [broker(1, *end)])
+    (row,) = read(tmp_path, *([broker(1, *count)] for count in counts))
 
-    assert row == {"topic": "", "node": 1, "kind": None, "at_ns": 2, "batches": batches}
+    assert row == {"topic": "", "node": 1, "kind": None, "at_ns": at_ns, "batches": batches}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ def test_what_a_broker_refused_before_the_run_does_not_count(
         [[broker(1, 7, None)], [broker(1, 7, 4)]],
         [[broker(1, 7, 4)], [broker(1, None, None)]],
     ],
-    ids=["nobody asked", "not at the end", "not known at the beginning", "not known at the end"],
+    ids=["nobody asked", "not later", "not known at the beginning", "not known later"],
 )
 def test_where_a_count_is_not_known_nothing_is_told(
     lines: list[list[dict[str, Any]]], tmp_path: Path

@@ -19,8 +19,8 @@ def corrupt_batch(refusals: DataFrame) -> DataFrame:
     The producer need not know: it is told nothing of a batch that it has given up.
 
     Returns:
-        One row per broker; time_ns is when it was asked. `node` says which, `batches` how many, by
-        its own count. Kind `damaged` where a fault may have changed bytes.
+        One row per broker; time_ns is when it told of the last one. `node` says which, `batches`
+        how many, by its own count. Kind `damaged` where a fault may have changed bytes.
 
     Source: KAFKA-8729, InvalidMessageCrcRecordsPerSec; KAFKA-19012.
     """

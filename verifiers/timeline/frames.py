@@ -70,9 +70,9 @@ SCHEMAS = {
         topic=TEXT, node=INT, service=TEXT, kind=TEXT, status=INT, from_ns=LONG, to_ns=LONG,
         said=TEXT,
     ),
-    # One row per broker that told at both ends of the run how many batches with a wrong checksum it
-    # had refused (cluster/refusals.jsonl): how many there were in between, as far as its process
-    # lived on. Kind `damaged` where a fault may have changed bytes.
+    # One row per broker that told when the run began, and later, how many batches with a wrong
+    # checksum it had refused (cluster/refusals.jsonl): how many there were since, and when it told
+    # of the last one. Kind `damaged` where a fault may have changed bytes.
     "refusals": struct(topic=TEXT, node=INT, kind=TEXT, at_ns=LONG, batches=LONG),
     # One row per claim of a node to be the active controller in an epoch, as its own log tells, or
     # as a copy of the metadata log does; by the teller's clock.
