@@ -42,6 +42,7 @@ def write_end_of_run(path: Path) -> None:
         "answered": True, "unregistered": [], "partitions": [],
     }  # fmt: skip
     _write_processes(path)
+    _write_refusals(path)
     _write_endings(path, meta["clients"])
     (path / "run.json").write_text(json.dumps(meta))
     _write_settings(path, meta["clients"])
@@ -57,6 +58,13 @@ def _write_processes(path: Path) -> None:
     document = {"schema": 1, "asked_ns": 1, "answered_ns": 2, "nodes": nodes}
     (path / "cluster").mkdir(exist_ok=True)
     (path / "cluster" / "processes.json").write_text(json.dumps(document))
+
+
+def _write_refusals(path: Path) -> None:
+    """Write down that no broker has refused a batch, when the run began and when it ended."""
+    told = [{"node": node, "started_ms": 1, "batches": 0, "why": None} for node in (1, 2, 3)]
+    lines = [json.dumps({"asked_ns": at_ns, "brokers": told}) for at_ns in (1, S)]
+    (path / "cluster" / "refusals.jsonl").write_text("\n".join(lines))
 
 
 def _write_endings(path: Path, clients: Sequence[Mapping[str, Any]]) -> None:

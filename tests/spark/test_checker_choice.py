@@ -42,6 +42,10 @@ def of_processing_and_reads(processing: Any, final: Any) -> Any:
     return processing, final
 
 
+def of_fatals(fatals: Any, clients: Any) -> Any:
+    return fatals, clients
+
+
 @pytest.mark.parametrize(
     ("check", "empty", "needed"),
     [
@@ -56,6 +60,10 @@ def of_processing_and_reads(processing: Any, final: Any) -> Any:
         (of_reads, {"values", "turns", "slots"}, True),
         (of_processing_and_reads, {"processing"}, False),
         (of_processing_and_reads, {"values", "turns", "slots"}, True),
+        # Fatal errors are told with the transaction in which they happened, if there is one.
+        (of_fatals, {"txns"}, True),
+        (of_fatals, {"clients"}, False),
+        (CHECKERS["G1a"], {"txns"}, True),
     ],
 )
 def test_a_checker_is_run_if_anything_is_left_to_look_at(

@@ -214,9 +214,10 @@ def looked_at(check: Find, there: Collection[str] = ()) -> frozenset[str]:
 
 def can_find(check: Find, empty: Collection[str]) -> bool:
     """Tell whether a checker could find anything, given which of SUSPECTS and NEEDED are empty."""
-    wanted = looked_at(check)
-    if NEEDED.intersection(wanted, empty):
+    # What others are made of may be empty without their being so.
+    if NEEDED.intersection(frames_wanted(check), empty):
         return False
+    wanted = looked_at(check)
     suspects = SUSPECTS.intersection(wanted)
     return not suspects or not suspects <= set(empty) or not RECORDED.isdisjoint(wanted)
 
