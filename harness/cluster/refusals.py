@@ -11,6 +11,7 @@ from typing import Any
 from harness.cluster.agent import Agent
 from harness.cluster.containers import NodeContainer
 from harness.core.errors import ClusterBroken
+from harness.machine.engine import ENGINE_ERRORS
 
 REFUSALS = "refusals.jsonl"
 """Below `cluster/`: what brokers had refused when the run began, and again and again since."""
@@ -37,7 +38,7 @@ def refusals(brokers: Mapping[int, NodeContainer], agent: Agent) -> dict[str, An
 def _told(container: NodeContainer, agent: Agent) -> dict[str, Any]:
     try:
         answer = agent.ask("mbeans", container_pid=container.pid, names=[_JVM, _REFUSED])
-    except ClusterBroken as error:
+    except (ClusterBroken, *ENGINE_ERRORS) as error:
         return {"why": str(error)}
     values = {(row["name"], row["attribute"]): int(row["value"]) for row in answer["values"]}
     # Brokers before 2.4 do not count them (KAFKA-8729).
