@@ -84,6 +84,15 @@ class Agent:
         """Return the size of a container's file in bytes; 0 if there is none."""
         return int(self.ask("read", container_pid=container_pid, path=path, limit=1)["size"])
 
+    def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Return what a JVM's own MBeans say, by object name and attribute.
+
+        Raises:
+            ClusterBroken: there is no JVM, it does not answer, or a name is malformed.
+        """
+        answer = self.ask("mbeans", container_pid=container_pid, names=list(names))
+        return {(row["name"], row["attribute"]): float(row["value"]) for row in answer["values"]}
+
     def heal_all(self) -> list[str]:
         """Heal everything that is under a lease; return what was done."""
         healed = self.ask("heal")["healed"]

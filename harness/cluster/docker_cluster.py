@@ -261,12 +261,8 @@ class DockerCluster(KafkaCluster):
             ClusterBroken: there is no JVM, it does not answer, or a name is malformed.
         """
         names = [object_names] if isinstance(object_names, str) else object_names
-        answer = self.agent.ask("mbeans", container_pid=self.pid(broker), names=list(names))
-        return {
-            row["name"]: float(row["value"])
-            for row in answer["values"]
-            if row["attribute"] == attribute
-        }
+        values = self.agent.mbeans(self.pid(broker), names)
+        return {name: value for (name, of), value in values.items() if of == attribute}
 
     def log_ends(self, topic: str) -> dict[int, int]:
         """Return where the leader's log of each partition ends, by its own MBeans.

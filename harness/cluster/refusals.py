@@ -16,8 +16,8 @@ from harness.machine.engine import ENGINE_ERRORS
 REFUSALS = "refusals.jsonl"
 """Below `cluster/`: what brokers had refused when the run began, and again and again since."""
 
-_JVM = "java.lang:type=Runtime"
-_REFUSED = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec"
+_STARTED = ("java.lang:type=Runtime", "StartTime")
+_REFUSED = ("kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPerSec", "Count")
 
 
 def refusals(brokers: Mapping[int, NodeContainer], agent: Agent) -> dict[str, Any]:
@@ -37,12 +37,9 @@ def refusals(brokers: Mapping[int, NodeContainer], agent: Agent) -> dict[str, An
 
 def _told(container: NodeContainer, agent: Agent) -> dict[str, Any]:
     try:
-        answer = agent.ask("mbeans", container_pid=container.pid, names=[_JVM, _REFUSED])
+        values = agent.mbeans(container.pid, [_STARTED[0], _REFUSED[0]])
     except (ClusterBroken, *ENGINE_ERRORS) as error:
         return {"why": str(error)}
-    values = {(row["name"], row["attribute"]): int(row["value"]) for row in answer["values"]}
+    told = {"started_ms": values.get(_STARTED), "batches": values.get(_REFUSED)}
     # Brokers before 2.4 do not count them (KAFKA-8729).
-    return {
-        "started_ms": values.get((_JVM, "StartTime")),
-        "batches": values.get((_REFUSED, "Count")),
-    }
+    return {name: value if value is None else int(value) for name, value in told.items()}

@@ -131,7 +131,7 @@ class Runner:
         for watcher in (monitor.watcher, sampler.watcher, refusals):
             watcher.start()
             stack.callback(self._stop_watching, watcher)
-        _await_first_look(monitor, sampler, topics)
+        _await_first_look(monitor, (sampler.watcher, refusals), topics)
         context = RunContext(
             cluster=cluster, run_dir=run_dir, run_id=self._run_id, seed=self.seed,
             topics=tuple(names), phase=phase, progress=self.progress, stop=self.stop,
@@ -301,12 +301,14 @@ class Runner:
         self.pool.release(cluster, topics, is_sound=is_sound, say=self.progress.say)
 
 
-def _await_first_look(monitor: Monitor, sampler: Sampler, topics: Sequence[TopicSpec]) -> None:
+def _await_first_look(
+    monitor: Monitor, others: Sequence[Watcher], topics: Sequence[TopicSpec]
+) -> None:
     """Wait for the first answers: of the state that an earlier fault ends, nobody would know."""
     partitions = {(topic.name, number) for topic in topics for number in range(topic.partitions)}
     wait_until(
         lambda: (
-            sampler.watcher.has_looked.is_set()
+            all(watcher.has_looked.is_set() for watcher in others)
             and (monitor.watcher.failure is not None or partitions <= monitor.states.keys())
         ),
         timeout_s=_STEADY_S,

@@ -141,7 +141,7 @@ def test_it_is_told_since_when_faults_had_taken_what_coordinators_noted(
     for at_s, broker in cut:
         told.fault(at_s, at_s + 1, broker, cut={str(broker): {f"{topic}-0": {"end_after": 7}}})
 
-    taken = taken_notes(told.events())
+    taken = taken_notes(loss_causes(told.events(), ()))
 
     nanoseconds = [None if at_s is None else at_s * S for at_s in taken_s]
     assert [taken["copy_taken_ns"], taken["all_taken_ns"]] == nanoseconds
@@ -153,4 +153,7 @@ def test_where_nobody_knows_who_led_nothing_is_laid_to_what_coordinators_noted(
     told = Story(path=tmp_path)
     told.fault(20, 21, 1, cut={"1": {"__transaction_state-0": {"end_after": 7}}})
 
-    assert taken_notes(told.events()) == {"copy_taken_ns": None, "all_taken_ns": None}
+    assert taken_notes(loss_causes(told.events(), ())) == {
+        "copy_taken_ns": None,
+        "all_taken_ns": None,
+    }

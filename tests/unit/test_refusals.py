@@ -22,26 +22,20 @@ COUNTER = "kafka.server:type=BrokerTopicMetrics,name=InvalidMessageCrcRecordsPer
 class Jvms:
     """An agent that knows three JVMs: of a broker, of one before 2.4, and of none."""
 
-    def ask(self, verb: str, *, container_pid: int, names: Sequence[str]) -> dict[str, object]:
-        assert verb == "mbeans"
+    def mbeans(self, container_pid: int, names: Sequence[str]) -> dict[tuple[str, str], float]:
         if container_pid == 13:
             raise ClusterBroken("There is no JVM.")
-        values = [
-            ("java.lang:type=Runtime", "StartTime", 7000.0),
-            ("java.lang:type=Runtime", "Uptime", 5.0),
-        ]
+        runtime = "java.lang:type=Runtime"
+        values = {(runtime, "StartTime"): 7000.0, (runtime, "Uptime"): 5.0}
         if container_pid == 11:
-            values += [(COUNTER, "Count", 4.0), (COUNTER, "MeanRate", 0.1)]
-        rows = [dict(zip(("name", "attribute", "value"), row, strict=True)) for row in values]
-        return {"values": [row for row in rows if row["name"] in names]}
+            values |= {(COUNTER, "Count"): 4.0, (COUNTER, "MeanRate"): 0.1}
+        return {about: value for about, value in values.items() if about[0] in names}
 
 
 def test_each_broker_is_asked_what_its_process_has_refused() -> None:
     containers = {node: SimpleNamespace(pid=10 + node) for node in (2, 1, 3)}
 
-    told = refusals(
-        cast("Mapping[int, NodeContainer]", containers), cast("Agent", Jvms())
-    )  # fmt: skip
+    told = refusals(cast("Mapping[int, NodeContainer]", containers), cast("Agent", Jvms()))
 
     assert told["brokers"] == [
         {"node": 1, "started_ms": 7000, "batches": 4, "why": None},
@@ -96,11 +90,18 @@ def test_what_a_broker_refused_before_the_run_does_not_count(
     "lines",
     [
         [],
+        [[]],
         [[broker(1, 7, 4)]],
         [[broker(1, 7, None)], [broker(1, 7, 4)]],
         [[broker(1, 7, 4)], [broker(1, None, None)]],
     ],
-    ids=["nobody asked", "not later", "not known at the beginning", "not known later"],
+    ids=[
+        "nobody asked",
+        "nobody answered",
+        "not later",
+        "not known at the beginning",
+        "not known later",
+    ],
 )
 def test_where_a_count_is_not_known_nothing_is_told(
     lines: list[list[dict[str, Any]]], tmp_path: Path

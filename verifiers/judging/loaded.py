@@ -46,10 +46,12 @@ def load_run(run_dir: Path) -> LoadedRun:
     copied = read_copied(RunDir(run.path), run.meta)
     timeline = read_rows(run, copied.replicas)
     events = RunEvents(run=run, timeline=timeline.timeline, truncations=copied.cuts)
+    causes = loss_causes(events, copied.replicas)
+    notes = taken_notes(causes)
     rows = {
-        "loss_causes": loss_causes(events, copied.replicas),
+        "loss_causes": causes,
         "taken_commits": taken_commits(events),
-        "clients": [{**row, **taken_notes(events)} for row in timeline.rows["clients"]],
+        "clients": [{**row, **notes} for row in timeline.rows["clients"]],
     }
     return LoadedRun(
         run=run,

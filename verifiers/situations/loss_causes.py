@@ -82,22 +82,21 @@ def taken_commits(events: RunEvents) -> list[dict[str, Any]]:
     return [{"topic": topic, "taken_ns": taken_ns} for topic in sorted(events.tested)]
 
 
-def taken_notes(events: RunEvents) -> dict[str, int | None]:
+def taken_notes(causes: Iterable[Mapping[str, Any]]) -> dict[str, int | None]:
     """Return since when faults had taken what transaction coordinators had noted.
+
+    Args:
+        causes: rows of `loss_causes`, of one run.
 
     Returns:
         `copy_taken_ns`, since when a copy of it, and `all_taken_ns`, since when every copy: columns
         of the frame of clients, on our monotonic clock. None if they did not, or if who led is not
         known, so that nothing is laid to it.
     """
-    if not events.timeline.states:
-        return {"copy_taken_ns": None, "all_taken_ns": None}
-    taken_ns = [
-        at_ns for at_ns, cut in events.cuts if cut.cause and cut.topic == TRANSACTIONS_TOPIC
-    ]
+    taken = [(row["at_ns"], row["destroys"]) for row in causes if row["is_of_coordinator"]]
     return {
-        "copy_taken_ns": min(taken_ns, default=None),
-        "all_taken_ns": min(_notes_destroyed_ns(events), default=None),
+        "copy_taken_ns": min((at_ns for at_ns, _ in taken), default=None),
+        "all_taken_ns": min((at_ns for at_ns, destroys in taken if destroys), default=None),
     }
 
 
@@ -213,7 +212,7 @@ def _of_coordinators(events: RunEvents) -> Iterator[dict[str, Any]]:
 
     Which partition a transactional id belongs to is not asked: what a fault takes from any counts.
     """
-    destroyed_ns = _notes_destroyed_ns(events)
+    destroyed_ns = {row["at_ns"] for row in _of_destroyed_copies(events, {TRANSACTIONS_TOPIC})}
     hit = {
         (at_ns, cut.broker, cut.cause)
         for at_ns, cut in events.cuts
@@ -226,11 +225,6 @@ def _of_coordinators(events: RunEvents) -> Iterator[dict[str, Any]]:
             at_ns=at_ns, until_ns=at_ns, takes_a_copy=True, destroys=at_ns in destroyed_ns,
             is_of_coordinator=True,
         )  # fmt: skip
-
-
-def _notes_destroyed_ns(events: RunEvents) -> set[int]:
-    """Return when faults had taken every copy of what some transaction coordinator had noted."""
-    return {row["at_ns"] for row in _of_destroyed_copies(events, {TRANSACTIONS_TOPIC})}
 
 
 def _choices(cuts: Sequence[tuple[int, Cut]]) -> Iterator[Sequence[tuple[int, Cut]]]:

@@ -118,8 +118,8 @@ SCHEMAS = {
         process=INT, family=TEXT, begins_ns=ArrayType(LONG), ends_ns=ArrayType(LONG)
     ),
     # What each client was told, and how it ended: one row per client, in the columns of
-    # `ClientRecord`. From when on faults had taken a copy of what transaction coordinators had
-    # noted, and from when on every copy of it.
+    # `ClientRecord`; `copy_taken_ns` and `all_taken_ns` say since when faults had taken a copy, and
+    # every copy, of what transaction coordinators had noted.
     "clients": struct(
         process=INT, role=TEXT, txn_timeout_s=DOUBLE, exit_code=INT, asked_to_stop=BOOL,
         killed=BOOL, ended_ns=LONG, copy_taken_ns=LONG, all_taken_ns=LONG,

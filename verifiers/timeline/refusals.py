@@ -17,16 +17,16 @@ def read_refusals(run: RunInput) -> list[dict[str, Any]]:
     its end is not known.
     """
     folder = RunDir.open(run.path)
-    if not (run.path / _REFUSALS).is_file():
-        return []
     faults = fault_spans(folder.lines("faults.jsonl"))
     kind = "damaged" if any(fault.traits.damages_data for fault in faults) else None
-    begin, *others = folder.lines(_REFUSALS)
+    lines = folder.lines(_REFUSALS)
+    begin: Mapping[str, Any] = next(lines, {"brokers": []})
     seen = {(node, process): batches for node, process, batches in _counts(begin)}
+    known = {node for node, _ in seen}
     rows: dict[int, dict[str, Any]] = {}
-    for line in others:
+    for line in lines:
         for node, process, batches in _counts(line):
-            if all(node != known for known, _ in seen):
+            if node not in known:
                 continue
             new = batches - seen.get((node, process), 0)
             seen[node, process] = batches
