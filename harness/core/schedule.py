@@ -173,6 +173,11 @@ class Mix:
             hold_s=self.hold_s or (None if passed else _PLAIN_HOLD_S),
         )
 
+    @property
+    def dealt(self) -> tuple[Pattern, ...]:
+        """The patterns that come in its plans: those that a fault of its own can begin."""
+        return tuple(dict.fromkeys(pattern for pattern, _ in self._pairs()))
+
     def _pairs(self) -> list[tuple[Pattern, Fault]]:
         deck = self._deck()
         return [(p, fault) for p in self.patterns for fault in self.faults if p.fits(fault, deck)]

@@ -31,6 +31,7 @@ from typing import Any
 
 import typer
 
+from harness.campaigns.configure import Overrides, configure
 from harness.cli.console import say
 from harness.cli.main import app
 from harness.cli.process import INTERRUPTED, stoppable
@@ -45,7 +46,6 @@ from harness.core.errors import (
 )
 from harness.core.fault import describe, phrase
 from harness.core.run_dir import SCHEMA, Journal, canonical_json, write_atomically
-from harness.core.scenario import SCENARIOS
 from harness.core.schedule import Mix
 from harness.core.verdict import Verdict
 from harness.machine.images import ensure_agent_image, ensure_broker_image
@@ -101,7 +101,7 @@ class Wanted:
     @property
     def settings(self) -> tuple[str, ...]:
         """The flags of the search but for seed, budget and store."""
-        return (*self.bug.arguments(self.side), *_remaining(self.without))
+        return (*self.bug.arguments(self.side), *_remaining(self.without, self.bug))
 
     def command(self, store: Path) -> list[str]:
         """Return the search as a command, as a user would give it."""
@@ -128,18 +128,26 @@ class Wanted:
 
 
 @functools.cache
-def mix() -> tuple[str, ...]:
-    """Return the patterns that a search deals in."""
-    schedule = SCENARIOS["search"]().schedule
+def mix(workload: str) -> tuple[str, ...]:
+    """Return the patterns that a search deals in with a workload."""
+    schedule = configure("search", Overrides(workload_name=workload)).schedule
     assert isinstance(schedule, Mix)
-    return tuple(phrase(describe(pattern)) for pattern in schedule.patterns)
+    return tuple(phrase(describe(pattern)) for pattern in schedule.dealt)
 
 
-def _remaining(without: str) -> list[str]:
+def _names(bug: Bug) -> list[str]:
+    return [_name(pattern) for pattern in mix(bug.workload)]
+
+
+def _name(pattern: str) -> str:
+    return pattern.partition("(")[0]
+
+
+def _remaining(without: str, bug: Bug) -> list[str]:
     """Return the flags that leave out a pattern; none for none."""
     if not without:
         return []
-    left = [pattern for pattern in mix() if pattern.partition("(")[0] != without]
+    left = [pattern for pattern in mix(bug.workload) if _name(pattern) != without]
     return ["--patterns", ",".join(left)]
 
 
@@ -176,15 +184,24 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
     return given
 
 
+def _refuse_undealt(patterns: Sequence[str], bugs: Sequence[Bug]) -> None:
+    """Refuse to leave out a pattern that never comes.
+
+    Raises:
+        UsageError: no search of the bugs deals it.
+    """
+    dealt = {name: None for bug in bugs for name in _names(bug)}
+    if unknown := sorted(set(patterns) - set(dealt)):
+        raise UsageError(
+            f"A search deals no pattern {', '.join(unknown)}; it deals {', '.join(dealt)}."
+        )
+
+
 def main(arguments: list[str]) -> int:
     """Measure, and show the figures; return 1 if a goal was missed, 130 if interrupted."""
     given = _arguments(arguments)
     bugs = _reached(bugs_of(given.bug), named=bool(given.bug))
-    names = [pattern.partition("(")[0] for pattern in mix()]
-    if unknown := sorted(set(given.without) - set(names)):
-        raise UsageError(
-            f"A search deals no pattern {', '.join(unknown)}; it deals {', '.join(names)}."
-        )
+    _refuse_undealt(given.without, bugs)
     bench = Bench(
         store=given.store.resolve(),
         budget_s=parse_duration_s(given.budget) if given.budget else None,
@@ -201,8 +218,8 @@ def main(arguments: list[str]) -> int:
     contributions = [
         each
         for bug in BUGS.values()
-        for name in names
-        if (each := contribution_of(name, bug, goes, patterns=_remaining(name)))
+        for name in _names(bug)
+        if (each := contribution_of(name, bug, goes, patterns=_remaining(name, bug)))
     ]
     asked = [figures for figures in everything if figures.bug in bugs]
     those = [
@@ -295,8 +312,8 @@ class Bench:
 
         Args:
             bugs: what is looked for.
-            without: patterns that are left out in turn, on the affected versions only; empty: none
-                is, and the fixed versions are searched too.
+            without: patterns that are left out in turn, on the affected versions only, where the
+                workload has them; empty: none is, and the fixed versions are searched too.
             stop: set from outside to end early; the go that this cuts short does not count.
 
         Raises:
@@ -316,7 +333,7 @@ class Bench:
             ) from error
         try:
             for bug in bugs:
-                for name in without or [""]:
+                for name in [n for n in without if n in _names(bug)] if without else [""]:
                     self._make(self._on_affected(bug, name), journal, stop)
                 if not without:
                     self._make(self._on_fixed(bug), journal, stop)

@@ -176,7 +176,7 @@ def test_goes_without_a_pattern_are_counted_apart() -> None:
     assert figures_of(LOSS, goes, budget_s=1200.0, patterns=patterns).found == 0
     assert patterns[0] == "--patterns"
     assert "returned" not in patterns[1]
-    assert len(patterns[1].split(",")) == len(mix()) - 1
+    assert len(patterns[1].split(",")) == len(mix(LOSS.workload)) - 1
 
 
 def test_a_contribution_compares_what_was_found_in_the_time_of_the_shortest_go_without() -> None:
@@ -285,16 +285,21 @@ def test_a_search_takes_the_flags_of_a_bug_and_draws_the_rest(bug: Bug, side: An
     assert cell.run.cluster.kafka == looked.kafka
 
 
-@pytest.mark.parametrize("without", mix())
-def test_a_search_without_a_pattern_has_all_others(without: str) -> None:
-    name = without.partition("(")[0]
-    looked = searched_by(list(wanted(without=name).settings))
+@pytest.mark.parametrize("bug", [LOSS, BUGS["kafka12890"]], ids=lambda bug: bug.workload)
+def test_a_search_without_a_pattern_has_all_others(bug: Bug) -> None:
+    dealt = mix(bug.workload)
+    for without in dealt:
+        looked = searched_by(list(wanted(bug, without=without.partition("(")[0]).settings))
 
-    schedule = looked.make(looked.flags, "t").schedule
+        schedule = looked.make(looked.flags, "t").schedule
 
-    assert isinstance(schedule, Mix)
-    left = [phrase(describe(pattern)) for pattern in schedule.patterns]
-    assert left == [pattern for pattern in mix() if pattern != without]
+        assert isinstance(schedule, Mix)
+        left = [phrase(describe(pattern)) for pattern in schedule.patterns]
+        assert left == [pattern for pattern in dealt if pattern != without]
+
+
+def test_clients_are_cut_off_late_only_where_there_is_a_coordinator() -> None:
+    assert set(mix("consumer_group")) - set(mix("send_poll")) == {"late"}
 
 
 def searched_by(words: list[str]) -> Search:
@@ -417,6 +422,14 @@ def test_a_pattern_that_is_left_out_is_measured_on_the_affected_version_alone(
     assert said["contributions"][1]["all_but_it"]["found"] == 1
     assert said["contributions"][1]["all_patterns"]["goes"] == 0
     assert said["bugs"][0]["goes"] == 0
+
+
+def test_a_pattern_is_left_out_only_where_the_workload_has_it(
+    searches: Searches, bench: Callable[..., Any]
+) -> None:
+    bench("--bug", "kip101-loss", "kafka12890", "--goes", "1", "--without", "late")
+
+    assert [each.bug.id for each in searches] == ["kafka12890"]
 
 
 def test_an_interrupted_bench_keeps_what_it_has(
