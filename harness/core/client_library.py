@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from harness.core.errors import UsageError
+from harness.core.version import FIRST_RENEWED_EPOCHS, numbers
 
 Kind = Literal["librdkafka", "java", "command"]
 _EXAMPLES = "librdkafka:2.13.0 or java:3.9.1"
@@ -49,8 +50,7 @@ class ClientLibrary:
                 f"{self.version!r} is no released version of {self.kind}: write it in full, as in "
                 f"{_EXAMPLES}."
             )
-        numbers = tuple(map(int, self.version.split(".")))
-        if self.kind == "java" and numbers < _FIRST_JAVA:
+        if self.kind == "java" and numbers(self.version) < _FIRST_JAVA:
             raise UsageError(
                 f"The Java client {self.version} lacks what workloads ask of it: 2.5 or later has "
                 "it."
@@ -68,6 +68,11 @@ class ClientLibrary:
     def words(self) -> list[str]:
         """The words of the command."""
         return shlex.split(self.command)
+
+    @property
+    def renews_epochs(self) -> bool:
+        """Whether it takes a new epoch for each transaction: Java's since 4.0 (KIP-890, part 2)."""
+        return self.kind == "java" and numbers(self.version) >= FIRST_RENEWED_EPOCHS
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.command or self.version}"

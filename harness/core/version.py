@@ -21,6 +21,8 @@ FIRST_KRAFT = (3, 3)
 """KRaft is called ready for production (KIP-833)."""
 FIRST_FEATURE_FLAGS = (3, 9)
 """The storage formatter takes --feature (KIP-1022)."""
+FIRST_RENEWED_EPOCHS = (4,)
+"""Brokers and the Java client give each transaction an epoch of its own (KIP-890, part 2)."""
 FIRST_WITHOUT_ZOOKEEPER = (4,)
 FIRST_WITH_LARGE_SEGMENTS = (4,)
 """No segment may be smaller than SMALLEST_SEGMENT (KIP-1030)."""

@@ -52,6 +52,20 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
         find_java()
 
 
+def test_what_the_jvm_threw_is_told_and_not_that_it_threw(tmp_path: Path) -> None:
+    path = tmp_path / "jvm.log"
+    path.write_text(
+        "WARN Utils: loopback\n"
+        "ERROR SparkContext: Error initializing SparkContext.\n"
+        "org.apache.spark.SparkException: Application application_1_0001 failed 2 times\n"
+    )
+
+    with path.open("rb") as log:
+        assert session._last_words(log) == (
+            "org.apache.spark.SparkException: Application application_1_0001 failed 2 times"
+        )
+
+
 def test_java_home_is_preferred(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path / "usual", "17.0.15")
     mine = fake_java(tmp_path / "mine", "21.0.1")

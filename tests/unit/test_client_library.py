@@ -36,6 +36,19 @@ def test_a_library_is_written_as_it_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("librdkafka:2.13.0", False), ("java:3.9.1", False), ("java:4.0.0", True),
+        ("java:4.3.1", True), ("command:mine --new", False),
+    ],
+)  # fmt: skip
+def test_the_java_client_renews_the_epoch_of_each_transaction_since_4_0(
+    text: str, expected: bool
+) -> None:
+    assert ClientLibrary.parse(text).renews_epochs is expected
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("librdkafka", "'librdkafka' has no version: write it as in librdkafka:2.13.0"),

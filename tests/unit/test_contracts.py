@@ -32,6 +32,7 @@ DIMENSIONS: dict[str, tuple[Any, ...]] = {
     "kafka": ("0.10.2.2", "0.11.0.3", "1.0.2", "3.6.2", "3.9.1", "4.3.1"),
     "destroyed": (True, False),
     "last_known_led": (True, False),
+    "clients_renew_epochs": (False, True),
 }
 Place = tuple[Any, ...]
 
@@ -39,14 +40,16 @@ Place = tuple[Any, ...]
 def circumstances(replicas: int, place: tuple[Any, ...]) -> Circumstances | None:
     """The circumstances at a place of the product; None where they cannot be."""
     values = dict(zip(DIMENSIONS, place, strict=True))
-    kafka, destroyed, led = (values.pop(name) for name in ("kafka", "destroyed", "last_known_led"))
-    if led and numbers(kafka) < (4,):
+    of_run = ("kafka", "destroyed", "last_known_led", "clients_renew_epochs")
+    kafka, destroyed, led, renew = (values.pop(name) for name in of_run)
+    if (led or renew) and numbers(kafka) < (4,):
         return None
     try:
         contract = Contract(replication_factor=replicas, **values)
     except UsageError:
         return None
-    return replace(Circumstances.planned(contract, kafka, destroys=destroyed), last_known_led=led)
+    planned = Circumstances.planned(contract, kafka, destroys=destroyed)
+    return replace(planned, last_known_led=led, clients_renew_epochs=renew)
 
 
 @cache

@@ -84,6 +84,23 @@ def test_a_loss_of_what_no_copy_was_left_of_is_permitted(gone: bool, tmp_path: P
     assert judged["lost-write"].permitted is judged["dirty-read"].permitted is gone
 
 
+@pytest.mark.parametrize(
+    ("client", "suspected"),
+    [(None, True), ("librdkafka:2.13.0", True), ("java:3.9.1", True), ("java:4.3.1", False)],
+)
+def test_a_late_request_is_suspected_of_what_clients_with_one_epoch_read(
+    client: str | None, suspected: bool, tmp_path: Path
+) -> None:
+    run = folder_with([], tmp_path)
+    run = replace(run, meta={**run.meta, "kafka": "4.3.1", "client": client})
+    found = Found(counts={("G1a", "read_committed"): 1}, examples={})
+
+    judged = judge_findings(run, found)["G1a"]
+
+    assert not judged.permitted
+    assert ("KAFKA-17754" in judged.why) is suspected
+
+
 def folder_with(journal: list[dict[str, Any]], path: Path) -> RunInput:
     (path / "run.json").write_text(json.dumps(RUN), encoding="utf-8")
     lines = "".join(json.dumps(line) + "\n" for line in journal)

@@ -135,6 +135,23 @@ def test_newer_brokers_have_no_such_excuse() -> None:
     assert "KIP-101" not in str(rule("lost-write", None, at).why)
 
 
+@pytest.mark.parametrize(
+    ("kafka", "clients_renew_epochs", "expected"),
+    [("3.9.1", True, True), ("4.3.1", True, False), ("4.3.1", False, True)],
+)
+def test_a_late_request_is_suspected_where_transactions_share_an_epoch(
+    kafka: str, clients_renew_epochs: bool, expected: bool
+) -> None:
+    at = Circumstances(
+        contract=Contract(**SAFE), kafka=kafka, clients_renew_epochs=clients_renew_epochs
+    )
+
+    ruling = rule("G1a", "read_committed", at)
+
+    assert not ruling.permitted
+    assert ("KAFKA-17754" in str(ruling.why)) is expected
+
+
 def test_every_ruling_gives_a_reason_in_a_sentence() -> None:
     at = Circumstances(contract=Contract(**SAFE), kafka="4.3.1")
 

@@ -40,6 +40,7 @@ def judge_findings(
         destroyed=any(f.destroys_data for f in run.faults if f.injected_at_s is not None),
         copies_destroyed=copies_destroyed,
         last_known_led=last_known_led,
+        clients_renew_epochs=run.clients_renew_epochs,
     )
     findings: dict[str, AnomalyFinding] = {}
     names = {anomaly for anomaly, _ in found.counts}

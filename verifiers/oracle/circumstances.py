@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.core.contract import Contract
-from harness.core.version import numbers
+from harness.core.version import FIRST_RENEWED_EPOCHS, numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,8 @@ class Circumstances:
             min.insync.replicas of them or more.
         last_known_led: whether a partition without an ISR was given a leader that was no eligible
             leader replica: the last known leader (KIP-966).
+        clients_renew_epochs: whether clients take a new epoch for each transaction from brokers
+            that give one, as those since 4.0 do (KIP-890, part 2).
     """
 
     contract: Contract
@@ -27,6 +29,7 @@ class Circumstances:
     destroyed: bool = False
     copies_destroyed: bool = False
     last_known_led: bool = False
+    clients_renew_epochs: bool = False
 
     @classmethod
     def planned(cls, contract: Contract, kafka: str, *, destroys: bool) -> "Circumstances":
@@ -121,4 +124,8 @@ ENDS_AHEAD_OF_ITS_LEADER = Condition(
 UNKNOWN_EPOCHS_UNANSWERED = Condition("Kafka before 2.0", lambda at: at.is_before(2))
 READS_RACE_APPENDS = Condition("Kafka before 2.5.1", lambda at: at.is_before(2, 5, 1))
 FORGETS_PRODUCERS = Condition("Kafka before 2.5", lambda at: at.is_before(2, 5))
-DECIDES_LATE = Condition("Kafka before 4.0", lambda at: at.is_before(4, 0))
+ADDS_LATE = Condition("Kafka before 4.0", lambda at: at.is_before(4, 0))
+DECIDES_LATE = Condition(
+    "Kafka before 4.0, or a client that is not Java's since 4.0",
+    lambda at: at.is_before(*FIRST_RENEWED_EPOCHS) or not at.clients_renew_epochs,
+)

@@ -2,7 +2,7 @@
 
 from verifiers.oracle import reasons
 from verifiers.oracle.circumstances import (
-    DECIDES_LATE,
+    ADDS_LATE,
     ENDS_AHEAD_OF_ITS_LEADER,
     LAST_REPLICA_DESTROYED,
 )
@@ -23,7 +23,7 @@ CLUSTER = (
             "not-added",
             "forgotten",
             source="KAFKA-12671; KAFKA-14402 and KIP-890, in 4.0",
-            given=DECIDES_LATE,
+            given=ADDS_LATE,
         ),
         forbidden(
             "A transaction is over once its coordinator has decided, or its time has run out, and "

@@ -35,9 +35,9 @@ EVERY_DISK_HAS_IT = Reason(
     "Kafka documentation, replication design",
 )
 DECIDED_LATE = Reason(
-    "The contract forbids it, though Kafka up to 3.9 is known for it: a late request to end one "
-    "transaction may end the next.",
-    "KAFKA-17754; KIP-890, part 2, in 4.0",
+    "The contract forbids it, though Kafka up to 3.9, and any Kafka with librdkafka, is known for "
+    "it: a late request to end one transaction may end the next, as both have one epoch.",
+    "KAFKA-17754; KIP-890, part 2, in 4.0; librdkafka issue 5423",
 )
 COMMITTED_AND_ABORTED = Reason(
     "Every replica has the record, and a marker that aborts it, though its transaction was "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from harness.core.client_library import ClientLibrary
 from harness.core.contract import Contract
 from harness.core.fault import recorded_traits
 from harness.core.run_dir import RunDir
@@ -70,6 +71,12 @@ class RunInput:
     def kafka(self) -> str:
         """Version of the brokers."""
         return str(self.meta.get("kafka", ""))
+
+    @property
+    def clients_renew_epochs(self) -> bool:
+        """Whether clients take a new epoch for each transaction, as `ClientLibrary` has it."""
+        client = self.meta.get("client")
+        return client is not None and ClientLibrary.parse(client).renews_epochs
 
     @property
     def subscribed(self) -> frozenset[int]:

@@ -358,5 +358,7 @@ def _last_words(log: IO[bytes]) -> str:
         lines = Path(log.name).read_text(errors="replace").strip().splitlines()
     except OSError:
         return ""
+    # That line names no cause; the exception in the next one does.
+    lines = [line for line in lines if not line.endswith("Error initializing SparkContext.")]
     errors = [line for line in lines if "rror" in line or "xception" in line]
     return errors[0][:500] if errors else ""
