@@ -128,26 +128,19 @@ class Wanted:
 
 
 @functools.cache
-def mix(workload: str) -> tuple[str, ...]:
-    """Return the patterns that a search deals in with a workload."""
+def mix(workload: str) -> Mapping[str, str]:
+    """Return the patterns that a search deals in with a workload, by name, as flags have them."""
     schedule = configure("search", Overrides(workload_name=workload)).schedule
     assert isinstance(schedule, Mix)
-    return tuple(phrase(describe(pattern)) for pattern in schedule.dealt)
-
-
-def _names(bug: Bug) -> list[str]:
-    return [_name(pattern) for pattern in mix(bug.workload)]
-
-
-def _name(pattern: str) -> str:
-    return pattern.partition("(")[0]
+    kinds = map(describe, schedule.dealt)
+    return {kind["name"]: phrase(kind) for kind in kinds}
 
 
 def _remaining(without: str, bug: Bug) -> list[str]:
     """Return the flags that leave out a pattern; none for none."""
     if not without:
         return []
-    left = [pattern for pattern in mix(bug.workload) if _name(pattern) != without]
+    left = [pattern for name, pattern in mix(bug.workload).items() if name != without]
     return ["--patterns", ",".join(left)]
 
 
@@ -190,7 +183,7 @@ def _refuse_undealt(patterns: Sequence[str], bugs: Sequence[Bug]) -> None:
     Raises:
         UsageError: no search of the bugs deals it.
     """
-    dealt = {name: None for bug in bugs for name in _names(bug)}
+    dealt = dict.fromkeys(name for bug in bugs for name in mix(bug.workload))
     if unknown := sorted(set(patterns) - set(dealt)):
         raise UsageError(
             f"A search deals no pattern {', '.join(unknown)}; it deals {', '.join(dealt)}."
@@ -218,7 +211,7 @@ def main(arguments: list[str]) -> int:
     contributions = [
         each
         for bug in BUGS.values()
-        for name in _names(bug)
+        for name in mix(bug.workload)
         if (each := contribution_of(name, bug, goes, patterns=_remaining(name, bug)))
     ]
     asked = [figures for figures in everything if figures.bug in bugs]
@@ -333,8 +326,9 @@ class Bench:
             ) from error
         try:
             for bug in bugs:
-                for name in [n for n in without if n in _names(bug)] if without else [""]:
-                    self._make(self._on_affected(bug, name), journal, stop)
+                for name in without or [""]:
+                    if not name or name in mix(bug.workload):
+                        self._make(self._on_affected(bug, name), journal, stop)
                 if not without:
                     self._make(self._on_fixed(bug), journal, stop)
         finally:
