@@ -25,6 +25,9 @@ from workloads.foreign_pipe import HELLO_S, Message, Pipe, error_of, to_bytes, t
 _QUEUED = 20_000
 """So many records may be under way: librdkafka's own limit is 100,000, of processes without a
 pipe."""
+_QUEUED_BYTES = 32 << 20
+"""So many bytes of records may be under way, as with Kafka's own producer (buffer.memory): what it
+does not take in yet lies in the heap of the client's process."""
 _FOR_EVER_S = 86_400.0
 _NO_OFFSET = -1001
 _BEGINNING, _END = -2, -1
@@ -37,6 +40,7 @@ class Producer:
         self._pipe = Pipe("producer", config)
         self._on_error: Callable[[KafkaError], None] = config.get("error_cb", lambda _: None)
         self._under_way: dict[int, tuple[Message, Any]] = {}
+        self._bytes = 0
         self._has_died = False
 
     def __len__(self) -> int:
@@ -51,8 +55,12 @@ class Producer:
         on_delivery: Any = None,  # noqa: ANN401 (a callback)
         headers: Iterable[tuple[str, bytes]] | None = None,
     ) -> None:
-        """Send a record."""
-        if len(self._under_way) >= _QUEUED:
+        """Send a record.
+
+        Raises:
+            BufferError: too many are under way, or too many bytes of them.
+        """
+        if len(self._under_way) >= _QUEUED or self._bytes >= _QUEUED_BYTES:
             raise BufferError("too many records are under way")
         request: dict[str, Any] = {"op": "produce", "topic": topic, "value": to_text(value)}
         if key is not None:
@@ -63,6 +71,7 @@ class Producer:
             request["headers"] = [[name, to_text(content)] for name, content in headers]
         number = self._pipe.post(request)
         self._under_way[number] = (Message(topic, partition, value=value), on_delivery)
+        self._bytes += len(value or b"")
 
     def poll(self, timeout: float = 0) -> int:
         """Serve delivery reports, waiting at most so long for one."""
@@ -93,6 +102,7 @@ class Producer:
         sent, on_delivery = self._under_way.pop(answer.get("id", 0), (None, None))
         if sent is None:
             return 0
+        self._bytes -= len(sent.value() or b"")
         error = error_of(answer["error"]) if "error" in answer else None
         message = Message(
             sent.topic(), answer.get("partition", sent.partition()),
@@ -111,7 +121,7 @@ class Producer:
 
     def purge(self, **_: bool) -> None:
         """Give up all that is under way: nobody knows what becomes of it."""
-        given_up, self._under_way = self._under_way, {}
+        given_up, self._under_way, self._bytes = self._under_way, {}, 0
         error = KafkaError(KafkaError._PURGE_INFLIGHT, "given up")
         for message, on_delivery in given_up.values():
             if on_delivery is not None:

@@ -16,7 +16,14 @@ from harness.machine.programs import run_checked, run_logged
 _SOURCE = "KafkaChaosClient.java"
 _LIMIT_S = 600.0
 _CLASS = "KafkaChaosClient"
-_FLAGS = ("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_FLAGS = (
+    "-Xmx128m",
+    # Only the thread that has no memory would end: the client would never answer again.
+    "-XX:+ExitOnOutOfMemoryError",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+)
 
 
 def java_command(version: str, *, say: Say) -> tuple[str, ...]:

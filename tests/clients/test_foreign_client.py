@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from harness.core.client_library import CLIENT_COMMAND
 from harness.core.wait import wait_until
 from tests.clients.mock_kafka import PARTITIONS, TOPIC, MockKafka
+from workloads import foreign_client
 from workloads.foreign_client import Consumer, Producer
 from workloads.foreign_pipe import Message, kafka_config
 
@@ -102,6 +103,24 @@ def test_a_client_that_dies_ends_its_producer_and_nobody_knows_of_its_records(
     assert failed.value.args[0].fatal()
     assert [error and error.code() for error in told] == [KafkaError._PURGE_INFLIGHT]
     assert len(producer) == 0
+
+
+def test_no_more_is_under_way_than_the_client_has_room_for(
+    producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_client, "_QUEUED_BYTES", 20)
+    for _ in range(2):
+        producer.produce(TOPIC, b"ten bytes!", None, 0)
+
+    with pytest.raises(BufferError):
+        producer.produce(TOPIC, b"x", None, 0)
+
+    assert producer.flush(120) == 0
+    producer.produce(TOPIC, b"twenty of those bytes", None, 0)
+    producer.purge()
+    with pytest.raises(KafkaException):
+        producer.poll(1)
+    producer.produce(TOPIC, b"x", None, 0)
 
 
 def test_who_does_not_answer_is_not_waited_for(
