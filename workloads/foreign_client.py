@@ -25,9 +25,10 @@ from workloads.foreign_pipe import HELLO_S, Message, Pipe, error_of, to_bytes, t
 _QUEUED = 20_000
 """So many records may be under way: librdkafka's own limit is 100,000, of processes without a
 pipe."""
-_QUEUED_BYTES = 32 << 20
-"""So many bytes of records may be under way, as with Kafka's own producer (buffer.memory): what it
-does not take in yet lies in the heap of the client's process."""
+_QUEUED_BYTES = 64 << 20
+"""So many bytes of records may be under way: twice what Kafka's own producer buffers
+(buffer.memory), so that its send() has to wait as it does under any load that is too much for its
+brokers. What it has not taken in yet lies in the heap of the client's process."""
 _FOR_EVER_S = 86_400.0
 _NO_OFFSET = -1001
 _BEGINNING, _END = -2, -1

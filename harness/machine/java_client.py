@@ -17,7 +17,7 @@ _SOURCE = "KafkaChaosClient.java"
 _LIMIT_S = 600.0
 _CLASS = "KafkaChaosClient"
 _FLAGS = (
-    "-Xmx128m",
+    "-Xmx256m",
     # Only the thread that has no memory would end: the client would never answer again.
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:+UseSerialGC",
