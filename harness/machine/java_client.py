@@ -17,6 +17,8 @@ _SOURCE = "KafkaChaosClient.java"
 _LIMIT_S = 600.0
 _CLASS = "KafkaChaosClient"
 _FLAGS = (
+    # Room for all that is under way (workloads.foreign_client), in base64, beside what Kafka's
+    # producer has buffered of it.
     "-Xmx256m",
     # Only the thread that has no memory would end: the client would never answer again.
     "-XX:+ExitOnOutOfMemoryError",
