@@ -18,7 +18,7 @@ LIMIT := $(shell command -v timeout >/dev/null 2>&1 && echo timeout 1800)
 # Clients and tests are hundreds of processes: where bytecode is forbidden, each compiles all it needs.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test quick night-test lint images unit clients spark stories suites benches contracts gallery doctor clean ready
+.PHONY: run test quick night-test night-spark night-suites drawn mutants lint images unit clients spark stories suites benches contracts gallery doctor clean ready
 .DELETE_ON_ERROR:
 
 run: ready
@@ -34,18 +34,28 @@ test: ready
 quick: $(INSTALLED)
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint unit stories
 
-# What takes minutes for one sentence, and what is drawn anew each time: before a release.
+# What takes minutes for one sentence, and what is drawn anew each time: before a release. A part that
+# fails does not keep the others from being run.
 night-test: ready
-	@echo "== whatever is marked nightly"
+	@$(MAKE) --no-print-directory --keep-going --jobs=1 night-spark night-suites drawn mutants benches
+
+night-spark: $(INSTALLED)
+	@echo "== nightly: Spark and clients"
 	@$(BIN)/pytest -m nightly --durations=12 tests/spark tests/clients
+
+night-suites: $(INSTALLED)
+	@echo "== nightly: suites"
 	@$(BIN)/pytest -m nightly $(TWO_FILES) --durations=12 tests/suites
+
+drawn: $(INSTALLED)
 	@echo "== histories drawn anew, by the thousand"
 	@DRAWN_HISTORIES=5000 DRAWN_SEED=$$(date +%s) \
 	  $(BIN)/pytest --hypothesis-profile=night \
 	  tests/unit tests/clients tests/spark/test_run_reference.py tests/spark/test_op_reference.py
+
+mutants: $(INSTALLED)
 	@echo "== dangerous lines, broken one at a time"
 	@$(BIN)/python -m tests.mutants
-	@$(MAKE) --no-print-directory benches
 
 unit: $(INSTALLED)
 	@echo "== unit tests"

@@ -363,7 +363,7 @@ class Reference:
                 name = "int-" if internal else ""
                 lasting = self._lasts(before) and self._lasts(after)
                 known = self.final_at if lasting else self.known_at
-                gone = "lost" if self._is_gone(before) or self._is_gone(after) else None
+                gone = "lost" if self._may_be_gone(before) or self._may_be_gone(after) else None
                 if after["offset"] < due:
                     self._add(f"{name}nonmonotonic-poll", *at, gone if internal else kind)
                 elif known[partition].intersection(between):
@@ -377,9 +377,13 @@ class Reference:
         found = [final["offset"] for final in known.finals]
         return bool(found) and min(found) <= read["offset"] <= max(found)
 
+    def _may_be_gone(self, read: Row) -> bool:
+        """Whether the final read lacks what was read, or did not get to it."""
+        return read["value"] in self.values and not self._lasts(read)
+
     def _is_gone(self, read: Row) -> bool:
-        known = self.values.get(read["value"])
-        return known is not None and not self._lasts(read)
+        """Whether the final read got to where what was read would be, and lacks it."""
+        return self._may_be_gone(read) and self._is_searched(self.values[read["value"]])
 
     def _sending(self) -> None:
         lanes: dict[tuple[int, int], list[tuple[int, Value]]] = defaultdict(list)

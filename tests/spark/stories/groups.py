@@ -3,7 +3,7 @@
 from typing import Any
 
 from harness.core.op import value_of
-from tests.spark.ops import TOPIC, Op, Rec, event, final, info, ok, poll
+from tests.spark.ops import TOPIC, Op, Rec, end, event, final, info, ok, poll
 from tests.spark.story import Row, Story, of, row
 
 FIRST, SECOND = 200, 201
@@ -232,6 +232,26 @@ STORIES = (
             *(
                 row("consume-skip", "lost", offset=n, value=(2, n), committed="4", group="g one")
                 for n in range(3)
+            ),
+        ],
+    ),
+    Story(
+        title="what the final read did not get to is not lost, and a commit beyond it counts",
+        why=_AT_LEAST,
+        ops=[
+            *(ok(1, n, n) for n in range(3)),
+            final(Rec(1, 0, 0)),
+            joins(FIRST),
+            given(FIRST, 0, 0, 1, 2),
+            processes(FIRST, 1),
+            processes(FIRST, 2),
+            commits(FIRST, 3),
+        ],
+        ends=[end(high=3, reached=1), end(partition=1)],
+        finds=[
+            row(
+                "consume-skip", "after-processing", offset=0, value=(1, 0), process=200, at_s=5,
+                committed="3", given_to="200", group="g one",
             ),
         ],
     ),
