@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.event_story import S, Story
+from verifiers.replicas.copied import Replica
 from verifiers.situations.loss_causes import copies_destroyed, loss_causes, taken_notes
 
 ALL = (1, 2, 3)
@@ -122,6 +123,22 @@ def test_the_lead_of_a_last_known_leader_is_told(tmp_path: Path) -> None:
 
     assert row["until_ns"] == 20 * S
     assert row["words"] == "broker 1 led orders-0, neither in the ISR nor eligible, from 20.0 s on"
+
+
+def test_where_nobody_leads_the_log_goes_on_where_the_next_leader_says(tmp_path: Path) -> None:
+    told = Story(path=tmp_path).state(0, 1, ALL).state(10, None, (1,)).state(20, 1, (1,))
+    replica = Replica(
+        broker=1, topic="orders", partition=0, segments=(), sizes_bytes=(),
+        epochs=((0, 0), (2, 40)), high_watermark=None, recovery_point=None, log_start=0,
+        in_sync=True, leads=True,
+    )  # fmt: skip
+
+    (row,) = loss_causes(told.events(), [replica])
+
+    assert (row["at_ns"], row["cut_to"], row["is_lead"]) == (10 * S, 40, True)
+    assert row["words"] == (
+        "broker 1 lost the lead of orders-0 to nobody at 10.0 s; the log went on at offset 40"
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,11 @@ def permitted(anomaly: str, kind: str | None, contract: dict[str, Any], **at: An
         ("lost-write", None, SAFE, False),
         ("lost-write", None, LONELY, False),
         ("lost-write", None, UNCLEAN, True),
+        ("lost-write", "divergent", ONE, False),
+        ("lost-write", "divergent", SAFE, False),
+        ("lost-write", "divergent", UNCLEAN, True),
+        ("lost-write", "unexplained", UNCLEAN, False),
+        ("torn-transaction", "divergent", SAFE, False),
         ("unseen", None, SAFE, True),
         ("inconsistent-offsets", "acks", NONE, True),
         ("inconsistent-offsets", "acks", ONE, True),
@@ -117,6 +122,16 @@ def test_a_record_that_others_had_is_not_excused_by_copies_that_were_destroyed()
 
     assert not permitted("lost-write", "explained", LONELY, **gone)
     assert not permitted("lost-write", None, SAFE, **gone)
+
+
+@pytest.mark.parametrize(("kafka", "is_known"), [("1.1.1", True), ("2.0.1", False)])
+def test_who_held_others_in_the_isr_is_known_up_to_1_1(kafka: str, is_known: bool) -> None:
+    at = Circumstances(contract=Contract(**SAFE), kafka=kafka)
+
+    for anomaly in ("lost-write", "torn-transaction"):
+        why = str(rule(anomaly, "divergent", at).why)
+
+        assert ("Kafka 0.11 to 1.1 is known for it" in why) is is_known
 
 
 @pytest.mark.parametrize("kafka", ["0.10.2.2", "0.9.0.1"])

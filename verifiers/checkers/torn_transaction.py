@@ -7,7 +7,7 @@ from verifiers.checking.checker import Severity, checker, offences
 from verifiers.checking.details import columns
 from verifiers.frames.losses import with_causes
 
-_KINDS = ("decided", "explained", "last-known", "partly-destroyed", "destroyed")
+_KINDS = ("decided", "divergent", "explained", "last-known", "partly-destroyed", "destroyed")
 """The kinds, the worst first."""
 
 
@@ -67,7 +67,10 @@ def _fates(lacking: DataFrame, losses: DataFrame, loss_causes: DataFrame) -> Dat
     """
     unknown = lacking.where(F.col("type") == "info").select(
         "topic", "partition", "offset", "value", "invoke_ns", "complete_ns",
-        *(F.lit(None).cast("string").alias(name) for name in ("held_by", "lacking", "marker")),
+        *(
+            F.lit(None).cast("string").alias(name)
+            for name in ("held_by", "lacking", "replaced_on", "marker")
+        ),
         F.lit(None).cast("long").alias("marker_at"),
     )  # fmt: skip
     kinds = losses.select("topic", "value", "kind").unionByName(

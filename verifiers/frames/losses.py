@@ -28,7 +28,7 @@ def with_causes(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
 
     Args:
         absent: with topic, partition, offset, value, invoke_ns and complete_ns of the send, and
-            held_by, lacking, marker and marker_at as in `located`.
+            held_by, lacking, replaced_on, marker and marker_at as in `located`.
         loss_causes: the frame of that name.
     """
     rows = absent.withColumn("is_held", on_every_replica())
@@ -40,11 +40,12 @@ def with_causes(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         .when(unexplained, "unexplained")
         .when(F.col("destroyed"), "destroyed")
         .when(F.col("last_known"), "last-known")
+        .when(F.col("divergent"), "divergent")
         .when(F.col("partly_destroyed"), "partly-destroyed")
         .when(F.col("lost_by").isNotNull(), "explained")
     )
     return explained.withColumn("kind", kind).drop(
-        "is_held", "causes", "destroyed", "last_known", "partly_destroyed"
+        "is_held", "causes", "destroyed", "last_known", "divergent", "partly_destroyed"
     )
 
 
@@ -74,9 +75,13 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     """Return the lost records that something can have lost: how many things, and the likeliest.
 
     `destroyed` tells whether one of them destroyed every copy, `last_known` whether one is the
-    lead of a last known leader, `partly_destroyed` whether one destroyed the copy of some replica.
+    lead of a last known leader, `divergent` whether each is the lead of one whose log went on above
+    the record and held another in its place, `partly_destroyed` whether one destroyed the copy of
+    some replica.
     """
     cause = F.broadcast(loss_causes)
+    lies_above = F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
+    holds_another = cause["is_lead"] & absent["replaced_on"].isNotNull() & ~lies_above
     fits = (
         (absent["topic"] == cause["topic"])
         & F.coalesce(absent["invoke_ns"] <= cause["until_ns"], F.lit(True))
@@ -87,7 +92,7 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         ).otherwise(
             ~cause["is_of_coordinator"]
             & _is_of_its_partition(absent, cause)
-            & F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
+            & (lies_above | holds_another)
         )
     )
     # Before KIP-101 a change of leader leaves no trace of where the new leader's log went on.
@@ -99,11 +104,12 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         .groupBy(absent["topic"], absent["value"])
         .agg(
             F.count("*").alias("causes"),
-            F.min_by("words", F.struct(~cause["is_last_known"], is_vague, "at_ns")).alias(
-                "lost_by"
-            ),
+            F.min_by(
+                "words", F.struct(holds_another, ~cause["is_last_known"], is_vague, "at_ns")
+            ).alias("lost_by"),
             F.bool_or("destroys").alias("destroyed"),
             F.bool_or("is_last_known").alias("last_known"),
+            F.bool_and(holds_another).alias("divergent"),
             F.bool_or(took_it | absent["is_held"]).alias("partly_destroyed"),
         )
     )

@@ -34,14 +34,7 @@ DISKS = (
             given=CUTS_BY_HIGH_WATERMARK,
         ),
         forbidden(_LEADS_ON, "partly-destroyed", given=LAST_REPLICA_DESTROYED),
-        forbidden(
-            "The contract forbids it, though Kafka 0.11 to 1.1 is known for it: a leader that does "
-            "not have the epoch it is asked for tells no offset, and the follower cuts its log by "
-            "high watermark after all.",
-            "in-sync",
-            source="KIP-279, KAFKA-6361; mended in 2.0",
-            given=UNKNOWN_EPOCHS_UNANSWERED,
-        ),
+        forbidden(reasons.UNKNOWN_EPOCH, "in-sync", given=UNKNOWN_EPOCHS_UNANSWERED),
         forbidden(_ONE_LOG),
         kinds=("in-sync", "partly-destroyed", "out-of-sync"),
     ),

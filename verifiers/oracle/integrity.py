@@ -62,6 +62,7 @@ INTEGRITY = (
         reasons.unclean_election(),
         reasons.copies_destroyed("destroyed"),
         forbidden(reasons.LAST_KNOWN_LEADER, "last-known"),
+        *reasons.DIVERGENT,
         forbidden(reasons.DECIDED_LATE, "decided", given=DECIDES_LATE),
         forbidden(
             "A transaction is read in all its partitions or in none, and it is acknowledged under "
@@ -71,7 +72,10 @@ INTEGRITY = (
         ),
         *reasons.PARTLY_DESTROYED,
         forbidden(reasons.ISR_KEEPS),
-        kinds=("decided", "explained", "last-known", "partly-destroyed", "destroyed"),
+        kinds=(
+            *("decided", "divergent", "explained"),
+            *("last-known", "partly-destroyed", "destroyed"),
+        ),
     ),
     chapter(
         "zombie-commit",

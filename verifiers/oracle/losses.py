@@ -10,6 +10,8 @@ LOSSES = (
         "An acknowledged record is not in the final log.",
         forbidden(reasons.EVERY_DISK_HAS_IT, "unread"),
         forbidden(reasons.NOTHING_EXPLAINS_IT, "unexplained"),
+        reasons.unclean_election("divergent"),
+        *reasons.DIVERGENT,
         permitted(reasons.ACKS_0_PROMISES_NOTHING, given=ACKS_0, by="acks=0"),
         permitted(reasons.ACKS_1_IS_THE_LEADER_ALONE, given=ACKS_1, by="acks=1"),
         reasons.unclean_election(),
@@ -20,7 +22,7 @@ LOSSES = (
         *reasons.PARTLY_DESTROYED,
         forbidden(reasons.ISR_KEEPS),
         kinds=(
-            *("explained", "destroyed", "last-known", "partly-destroyed"),
+            *("explained", "destroyed", "last-known", "divergent", "partly-destroyed"),
             *("aborted", "unread", "unexplained"),
         ),
     ),

@@ -7,6 +7,7 @@ from verifiers.oracle.circumstances import (
     LAST_REPLICA_DESTROYED,
     SHOWN_ALONE_AND_DESTROYED,
     UNCLEAN,
+    UNKNOWN_EPOCHS_UNANSWERED,
 )
 from verifiers.oracle.row import Reason, Row, forbidden, permitted
 
@@ -45,9 +46,21 @@ COMMITTED_AND_ABORTED = Reason(
     "KIP-98",
 )
 NOTHING_EXPLAINS_IT = Reason(
-    "No leader changed, no log was cut and no fault hit the partition after the record was sent: a "
-    "contract permits losses by damage, not losses by themselves.",
+    "After the record was sent no log was cut there, no leader's log went on there or below, and "
+    "under acks=0 no fault hit the partition: a contract permits losses by damage, not losses by "
+    "themselves.",
     "Kafka documentation, acks and replication design",
+)
+UNKNOWN_EPOCH = Reason(
+    "The contract forbids it, though Kafka 0.11 to 1.1 is known for it: a leader that does not "
+    "have the epoch it is asked for tells no offset, and the follower cuts its log by high "
+    "watermark after all.",
+    "KIP-279, KAFKA-6361; mended in 2.0",
+)
+ANOTHER_IN_ITS_PLACE = Reason(
+    "A leader held another record in its place, and with unclean election off only an ISR member "
+    "leads: it was let in with a log that was not its leader's.",
+    "KIP-101; KIP-279",
 )
 ISR_KEEPS = Reason(
     "acks=all acknowledges what the whole ISR holds, and with unclean election off only an ISR "
@@ -99,6 +112,11 @@ OUTSIDE_THE_ISR = Reason(
 )
 
 CUT_BY_HIGH_WATERMARK = forbidden(KIP_101, given=CUTS_BY_HIGH_WATERMARK)
+DIVERGENT = (
+    forbidden(UNKNOWN_EPOCH, "divergent", given=UNKNOWN_EPOCHS_UNANSWERED),
+    forbidden(ANOTHER_IN_ITS_PLACE, "divergent"),
+)
+"""Rows on what is lost since a leader held other records in its place."""
 LED_ON_WITHOUT_ITS_LOG = (
     forbidden(LAST_KNOWN_LEADER, given=LAST_KNOWN_DESTROYED),
     forbidden(LAST_REPLICA_STANDING, given=LAST_REPLICA_DESTROYED),

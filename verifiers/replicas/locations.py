@@ -19,13 +19,14 @@ _BLOCK_BITS = 8
 
 LOCATION_SCHEMA = struct(
     topic=TEXT, partition=INT, value=LONG, held_by=TEXT, lacking=TEXT, cut_by=TEXT, cut_to=TEXT,
-    cut_at_utc=TEXT, cut_epoch=TEXT, marker=TEXT, marker_at=LONG,
+    cut_at_utc=TEXT, cut_epoch=TEXT, replaced_on=TEXT, marker=TEXT, marker_at=LONG,
 )  # fmt: skip
 """One row per lost record whose offset is known.
 
-`held_by` and `lacking` are brokers that have a replica. `cut_by` are those whose logs tell that
-they cut theirs at or below the record, nearest to it; `cut_to` and `cut_at_utc` say where and when,
-in the same order; null if nobody told. `cut_epoch` is the leader epoch whose interval covers the
+`held_by` and `lacking` are brokers that have a replica, `replaced_on` those of them on which
+another record lies at its offset, null if on none. `cut_by` are those whose logs tell that they cut
+theirs at or below the record, nearest to it; `cut_to` and `cut_at_utc` say where and when, in the
+same order; null if nobody told. `cut_epoch` is the leader epoch whose interval covers the
 offset now: the one under which the log went on without the record. `marker` says how the
 transaction of a record that every replica has was ended, commit or abort, and `marker_at` where.
 """
@@ -72,16 +73,22 @@ def locate(
         asked.drop("block")
         .distinct()
         .withColumn("record", F.explode(read("segment", "position", "size")))
-        .groupBy("topic", "partition", "record.offset", "record.value")
+        .select(
+            "topic", "partition", "record.offset", F.col("record.value").alias("found"),
+            F.col("broker").cast("string"), "producer_id",
+        )
+    )  # fmt: skip
+    is_it = F.col("found").eqNullSafe(F.col("value"))
+    placed = (
+        wanted.join(found, ["topic", "partition", "offset"], "left")
+        .groupBy("topic", "partition", "offset", "value")
         .agg(
-            F.collect_set(F.col("broker").cast("string")).alias("holders"),
-            F.max("producer_id").alias("producer_id"),
+            F.array_sort(F.collect_set(F.when(is_it, F.col("broker")))).alias("holders"),
+            F.array_sort(F.collect_set(F.when(~is_it, F.col("broker")))).alias("others"),
+            F.max(F.when(is_it, F.col("producer_id"))).alias("producer_id"),
         )
     )
     stretches = F.broadcast(frame_of(spark, _stretches(copied), _STRETCH_SCHEMA))
-    placed = wanted.join(found, ["topic", "partition", "offset", "value"], "left").withColumn(
-        "holders", F.array_sort(F.coalesce("holders", F.array().cast("array<string>")))
-    )
     within = (F.col("offset") >= F.col("since")) & (F.col("offset") < F.col("until"))
     lacking = F.array_except(F.split("replicas", ","), F.col("holders"))
     located = (
@@ -89,6 +96,7 @@ def locate(
         .where(within)
         .withColumn("held_by", F.array_join("holders", ","))
         .withColumn("lacking", F.array_join(lacking, ","))
+        .withColumn("replaced_on", F.array_join(F.when(F.size("others") > 0, F.col("others")), ","))
     )
     return _with_markers(located, batches).select(*LOCATION_SCHEMA.names)
 

@@ -6,13 +6,15 @@ went on without it, or the log was cut below it. A producer with acks=0 waits fo
 it wrote into a connection may also die with the broker, or with the connection.
 
 A change of leader alone excuses nothing under acks=all: every member of the ISR has the record.
+Nor does it where the log went on above the record: the leader held another one in its place, and
+was let into the ISR with it.
 Nor does a last known leader, which leads for want of an ISR; but it may have lost its log, and that
 it was in no ISR is told.
 What faults destroyed does, if it was all there was: every replica that was in the ISR then, and at
 least min.insync.replicas of them.
 
-Source: KIP-101 (whose log counts after an election), KIP-966 (acknowledged is not flushed), Kafka
-documentation, acks.
+Source: KIP-101 (whose log counts after an election), KIP-279 (others in its place), KIP-966
+(acknowledged is not flushed), Kafka documentation, acks.
 """
 
 import re
@@ -137,12 +139,16 @@ def _of_change(
         f"{_seconds(events, change.at_ns)}"
     )
     if begin is not None:
-        words += f", whose log went on at offset {begin:,}"
+        whose = "; the" if leader is None else ", whose"
+        words += f"{whose} log went on at offset {begin:,}"
     if fault := events.cause_of(change):
         words += f", under {fault.name} of {_brokers(fault)} ({fault.id})"
     stale_ns = _STALE_NS if events.run.contract.acks == "0" else 0
     until_ns = change.at_ns + stale_ns
-    return _row(*change.partition, words, at_ns=change.at_ns, until_ns=until_ns, cut_to=begin)
+    return _row(
+        *change.partition, words,
+        at_ns=change.at_ns, until_ns=until_ns, cut_to=begin, is_lead=True,
+    )  # fmt: skip
 
 
 def _of_last_known(
@@ -159,16 +165,18 @@ def _of_last_known(
         words += f" at offset {begin:,}"
     return _row(
         *change.partition, words,
-        at_ns=change.at_ns, until_ns=change.at_ns, cut_to=begin, is_last_known=True,
+        at_ns=change.at_ns, until_ns=change.at_ns, cut_to=begin, is_last_known=True, is_lead=True,
     )  # fmt: skip
 
 
 def _begin(
     change: LeaderChange, starts: Mapping[TopicPartition, Sequence[tuple[int, int]]]
 ) -> int | None:
-    """Return the offset at which the log went on; None if no epoch tells."""
-    # Without a leader nothing is appended: the log goes on where the next leader says.
-    epochs = () if change.after.leader is None else starts.get(change.partition, ())
+    """Return the offset at which the log went on, under the next leader if nobody led at first.
+
+    None if no epoch tells.
+    """
+    epochs = starts.get(change.partition, ())
     return next((since for epoch, since in epochs if epoch >= change.after.leader_epoch), None)
 
 
@@ -295,8 +303,10 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
-    names = ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_of_coordinator")
-    flags = dict.fromkeys(names, False)
+    flags = dict.fromkeys(
+        ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_lead", "is_of_coordinator"),
+        False,
+    )
     return {**row, **bounds, **flags, **known}
 
 

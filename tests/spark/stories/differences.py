@@ -67,6 +67,38 @@ def ended_otherwise(kind: str, *causes: dict[str, Any]) -> Story:
     )  # fmt: skip
 
 
+def lost_to_another(kind: str, what: str, *causes: dict[str, Any], offset: int = 5) -> Story:
+    """Return the story of a lost record; up to offset 9 another one lies in its place."""
+    is_replaced = offset < 10
+    told: dict[str, Any] = {"replaced_on": "1,2,3"} if is_replaced else {}
+    if kind != "unexplained":
+        told["lost_by"] = "damage"
+    lost = row(
+        "lost-write", kind, offset=offset, value=(2, 0), process=2, at_s=10.5,
+        acked_offset=str(offset), polled="0", invoke_ns="10000000000", complete_ns="10500000000",
+        producer="2", sequence="0", held_by="", lacking="1,2,3", cut_epoch="0",
+        **told,
+    )  # fmt: skip
+    two_at_one = row(
+        "inconsistent-offsets", "acks", offset=offset, value=(2, 0), process=2, at_s=10.5,
+        producer="2", sequence="0", read_value=of(1, offset), other_producer="1",
+        other_sequence=str(offset), other_value=of(1, offset),
+    )  # fmt: skip
+    return Story(
+        title=f"a loss at {offset} after {what} is {kind}",
+        why="KIP-279: who is let into an ISR with other records loses its leader's when it leads",
+        ops=[
+            *(ok(1, n, n) for n in range(10)),
+            ok(2, 0, offset),
+            final(*(Rec(1, n, n) for n in range(10))),
+        ],
+        disks=alike(Disk(content=v2(0, TEN))),
+        ends=ten(max(10, offset + 1)),
+        timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
+        finds=[lost, *([two_at_one] if is_replaced else [])],
+    )
+
+
 # fmt: off
 STORIES = (
     Story(
@@ -97,6 +129,22 @@ STORIES = (
     ended_otherwise("partly-destroyed", {"cut_to": 1, "cut_end": 2, "takes_a_copy": True}),
     ended_otherwise("partly-destroyed", {"is_of_coordinator": True, "takes_a_copy": True}),
     ended_otherwise("destroyed", {"is_of_coordinator": True, "destroys": True}),
+    lost_to_another(
+        "divergent", "a leader whose log went on above it", {"cut_to": 8, "is_lead": True}
+    ),
+    lost_to_another(
+        "unexplained", "a leader whose log went on above it, with nothing in its place",
+        {"cut_to": 18, "is_lead": True}, offset=12,
+    ),
+    lost_to_another("unexplained", "a cut above it", {"cut_to": 8}),
+    lost_to_another(
+        "explained", "a cut below it, and a leader whose log went on above it",
+        {"cut_to": 8, "is_lead": True, "words": "a leader"}, {"cut_to": 5, "at_ns": 9},
+    ),
+    lost_to_another(
+        "last-known", "a last known leader whose log went on above it",
+        {"cut_to": 8, "is_lead": True, "is_last_known": True},
+    ),
     Story(title="empty logs are equal", why=_EQUAL, disks=alike(whole(0)), ends=ten(0)),
     *(
         Story(

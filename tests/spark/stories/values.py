@@ -30,7 +30,7 @@ def lost_by_damage(kind: str) -> Row:
 
 
 _DESTROYS_NOTHING = dict.fromkeys(
-    ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_of_coordinator"), False
+    ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_lead", "is_of_coordinator"), False
 )
 
 

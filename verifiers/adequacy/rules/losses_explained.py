@@ -8,9 +8,9 @@ from verifiers.adequacy.rule import Answer, judged, not_applicable, rule
 def losses_explained(evidence: Evidence) -> Answer:
     """Every lost record has a damage, there and then, that can have lost it.
 
-    The checker of lost records looks for it: a change of the partition's leader after the record
-    was sent, a log that was cut at or below it, under acks=0 also a fault of a broker that held it.
-    A record without such a cause, or one that every disk still holds, is forbidden under every
+    The checker of lost records looks for it: after the record was sent another leader's log went on
+    at or below it, or held another record in its place, or a log was cut there; under acks=0 also a
+    fault of a broker that held it. A record without such a cause, or one that every disk still holds, is forbidden under every
     contract. Where the leaders are not known no loss can be explained.
     """
     kinds = {k: n for (name, k), n in evidence.found.counts.items() if name == "lost-write"}
