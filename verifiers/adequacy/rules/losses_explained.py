@@ -10,8 +10,9 @@ def losses_explained(evidence: Evidence) -> Answer:
 
     The checker of lost records looks for it: after the record was sent another leader's log went on
     at or below it, or held another record in its place, or a log was cut there; under acks=0 also a
-    fault of a broker that held it. A record without such a cause, or one that every disk still holds, is forbidden under every
-    contract. Where the leaders are not known no loss can be explained.
+    fault of a broker that held it. A record without such a cause, or one that every disk still
+    holds, is forbidden under every contract. Where the leaders are not known no loss can be
+    explained.
     """
     kinds = {k: n for (name, k), n in evidence.found.counts.items() if name == "lost-write"}
     lost = sum(kinds.values())
