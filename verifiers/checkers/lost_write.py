@@ -22,16 +22,16 @@ def lost_write(losses: DataFrame) -> DataFrame:
         acknowledgement. `polled` in the detail counts consumers' reads before it was lost;
         `held_by`, `lacking`, `cut_by`, `cut_to`, `cut_at_utc` and `cut_epoch` say which brokers
         still have it on disk and which do not, and who cut it where and when, `replaced_on` which
-        have another record at its offset; `marker` and
-        `marker_at` how its transaction was ended on disk; `lost_by` what can have lost it: the
-        first cut that is known to lie below it, or else the first thing of all.
+        have another record at its offset; `marker` and `marker_at` how its transaction was ended on
+        disk; `lost_by` what can have lost it: the first cut that is known to lie below it, or else
+        the first thing of all.
         The kind is "aborted" if every replica still has it, and a marker that aborts it though its
-        commit was acknowledged; "unread" if every replica has it, so that the final read is wrong;
-        "unexplained" if nothing can have lost it; "destroyed" if faults destroyed every copy that
-        its acknowledgement stands for, "last-known" if a last known leader led without it,
-        "divergent" if a leader held another record in its place, below where its epoch begins,
-        "partly-destroyed" if faults destroyed the copy of some replica; else "explained", or null
-        where who led the partition is not known.
+        commit was acknowledged; "unread" if every replica has it, and nothing else at its offset,
+        so that the final read is wrong; "unexplained" if nothing can have lost it; "destroyed" if
+        faults destroyed every copy that its acknowledgement stands for, "last-known" if a last
+        known leader led without it, "divergent" if a leader held another record in its place, below
+        where its epoch begins, "partly-destroyed" if faults destroyed the copy of some replica;
+        else "explained", or null where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority;
     KIP-279 (divergent).

@@ -158,6 +158,11 @@ def lost(values: DataFrame) -> DataFrame:
 
 
 def on_every_replica() -> Column:
-    """Return whether every replica has a lost record, by `held_by` and `lacking` of `located`."""
+    """Return whether every replica has a lost record, and nothing else at its offset.
+
+    By `held_by`, `lacking` and `replaced_on` of `located`. Before 0.11 a follower copies a set of
+    messages that begins below the end of its log: who comes to it is given what lay there before.
+    """
     none_lacks = F.coalesce(F.length("lacking"), F.lit(0)) == 0
-    return F.coalesce((F.length("held_by") > 0) & none_lacks, F.lit(False))
+    is_readable = none_lacks & F.col("replaced_on").isNull()
+    return F.coalesce((F.length("held_by") > 0) & is_readable, F.lit(False))

@@ -99,6 +99,35 @@ def lost_to_another(kind: str, what: str, *causes: dict[str, Any], offset: int =
     )
 
 
+def lost_behind_another(kind: str, *causes: dict[str, Any]) -> Story:
+    """Return the story of a lost record that every disk holds, behind another at its offset."""
+    told: dict[str, Any] = {"lost_by": "damage"} if causes else {}
+    lost = row(
+        "lost-write", kind, offset=4, value=(2, 0), process=2, at_s=5.5, acked_offset="4",
+        polled="0", invoke_ns="5000000000", complete_ns="5500000000", producer="2", sequence="0",
+        held_by="1,2,3", lacking="", replaced_on="1,2,3", **told,
+    )  # fmt: skip
+    two_at_one = row(
+        "inconsistent-offsets", "acks", offset=4, value=(2, 0), process=2, at_s=5.5,
+        producer="2", sequence="0", read_value=of(1, 4), other_producer="1", other_sequence="4",
+        other_value=of(1, 4),
+    )  # fmt: skip
+    content = old(0, TEN[:5]) + old(4, OTHER[:3], codec=GZIP)
+    return Story(
+        title=f"a record behind another one at its offset is {kind}",
+        why="KIP-101: before 0.11 a follower copies a set that begins below the end of its log",
+        ops=[
+            *(ok(1, n, n) for n in range(5)),
+            *(ok(2, n, 4 + n) for n in range(3)),
+            final(*(Rec(1, n, n) for n in range(5)), Rec(2, 1, 5), Rec(2, 2, 6)),
+        ],
+        disks=alike(Disk(content=content, epochs=None)),
+        ends=ten(7),
+        timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
+        finds=[lost, two_at_one],
+    )
+
+
 # fmt: off
 STORIES = (
     Story(
@@ -145,6 +174,8 @@ STORIES = (
         "last-known", "a last known leader whose log went on above it",
         {"cut_to": 8, "is_lead": True, "is_last_known": True},
     ),
+    lost_behind_another("explained", {"cut_to": 4}),
+    lost_behind_another("unexplained"),
     Story(title="empty logs are equal", why=_EQUAL, disks=alike(whole(0)), ends=ten(0)),
     *(
         Story(
