@@ -1,10 +1,9 @@
-"""The Kafka of 2017, with ZooKeeper: what faults do there, and what it loses."""
+"""The Kafka of 2017, with ZooKeeper: what faults do there, and who is cut off from whom."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,18 +13,13 @@ from faults.broker_stop import BrokerStop
 from faults.link import Link
 from faults.partition import Partition
 from faults.power_loss import PowerLoss
-from faults.targets import BrokerOfId
 from harness.campaigns.conduct import RunResult
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch
 from harness.core.cluster import Answer, Broker, ClusterSpec, Lease
-from harness.core.contract import Contract
 from harness.core.errors import UsageError
-from harness.core.scenario import SCENARIOS, Step
-from harness.core.schedule import Script
 from harness.core.verdict import Verdict
 from harness.core.wait import wait_until
-from kafka_chaos import run
 from tests.suites.recorded import lost_records
 from tests.suites.witnesses import (
     READY,
@@ -38,12 +32,10 @@ from tests.suites.witnesses import (
     produce,
     shell,
 )
-from workloads.send_poll import SendPoll
 
 pytestmark = pytest.mark.docker
 
 OLDEST = "0.10.2.2"
-FIRST_WITH_EPOCHS = "0.11.0.3"
 
 
 @pytest.fixture(scope="module")
@@ -100,39 +92,6 @@ def test_a_short_run_on_the_oldest_kafka_is_valid(run_scenario: Callable[..., Ru
     assert {line["topic"] for line in timeline} == {"orders"}
     assert any(len(line["isr"]) < 3 for line in timeline), "the death was seen in ZooKeeper"
     assert lost_records(folder) == {}
-
-
-@pytest.mark.nightly
-def test_records_of_a_leader_that_others_replaced_in_its_isr_are_divergent(
-    request: pytest.FixtureRequest,
-) -> None:
-    """KIP-279: broker 1 asks for the end of an epoch that broker 2 lost with its power."""
-
-    def kill(broker: int, at_s: float, hold_s: float) -> Step:
-        return Step(at_s=at_s, fault=BrokerKill(), target=BrokerOfId(broker), hold_s=hold_s)
-
-    script = (
-        kill(1, at_s=15, hold_s=35),
-        kill(3, at_s=16, hold_s=62),
-        # Alone in the ISR, it leads on from an empty log.
-        Step(at_s=22, fault=PowerLoss(), target=BrokerOfId(2), hold_s=3),
-        kill(2, at_s=66, hold_s=12),
-    )
-    # A batch for each record: broker 1 cannot copy one that lies across the end of its own log.
-    scenario = replace(
-        SCENARIOS["mixed"](), cluster=ClusterSpec(kafka=FIRST_WITH_EPOCHS),
-        contract=Contract(acks="all", min_isr=1, idempotence=False, batch_size_bytes=1),
-        workload=SendPoll(partitions=1, rate_per_s=200),
-        schedule=Script(script=script), max_at_once=3, duration_s=85,
-    )  # fmt: skip
-
-    outcome = run(scenario, seed=7, store=request.config.getoption("--chaos-store"))
-
-    told = (outcome.run_dir.path / "verdict.json").read_text()
-    lost = json.loads(told)["anomalies"]["lost-write"]
-    assert outcome.verdict is Verdict.INVALID, told
-    assert "divergent" in lost["forbidden_kinds"], told
-    assert "KIP-279" in lost["why"], told
 
 
 def test_the_extra_controller_commands_and_holds_no_replica(cluster: DockerCluster) -> None:
