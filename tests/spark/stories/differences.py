@@ -67,23 +67,32 @@ def ended_otherwise(kind: str, *causes: dict[str, Any]) -> Story:
     )  # fmt: skip
 
 
-def lost_to_another(kind: str, what: str, *causes: dict[str, Any], offset: int = 5) -> Story:
-    """Return the story of a lost record; up to offset 9 another one lies in its place."""
-    is_replaced = offset < 10
-    told: dict[str, Any] = {"replaced_on": "1,2,3"} if is_replaced else {}
-    if kind != "unexplained":
-        told["lost_by"] = "damage"
-    lost = row(
-        "lost-write", kind, offset=offset, value=(2, 0), process=2, at_s=10.5,
-        acked_offset=str(offset), polled="0", invoke_ns="10000000000", complete_ns="10500000000",
-        producer="2", sequence="0", held_by="", lacking="1,2,3", cut_epoch="0",
-        **told,
-    )  # fmt: skip
-    two_at_one = row(
-        "inconsistent-offsets", "acks", offset=offset, value=(2, 0), process=2, at_s=10.5,
+def lost_at(kind: str, offset: int, at_s: float, **told: str) -> Row:
+    """Return the loss of what producer 2 first sent, which was acknowledged at this offset."""
+    facts: dict[str, Any] = {
+        "invoke_ns": f"{(at_s - 0.5) * 1e9:.0f}", "complete_ns": f"{at_s * 1e9:.0f}",
+        "acked_offset": str(offset), "polled": "0", "producer": "2", "sequence": "0", **told,
+    }  # fmt: skip
+    return row("lost-write", kind, offset=offset, value=(2, 0), process=2, at_s=at_s, **facts)
+
+
+def two_acked_at(offset: int, at_s: float) -> Row:
+    """Return that producer 2's first record and one of producer 1 have the same offset."""
+    return row(
+        "inconsistent-offsets", "acks", offset=offset, value=(2, 0), process=2, at_s=at_s,
         producer="2", sequence="0", read_value=of(1, offset), other_producer="1",
         other_sequence=str(offset), other_value=of(1, offset),
     )  # fmt: skip
+
+
+def lost_to_another(kind: str, what: str, *causes: dict[str, Any], offset: int = 5) -> Story:
+    """Return the story of a lost record; up to offset 9 another one lies in its place."""
+    is_replaced = offset < 10
+    told = {"held_by": "", "lacking": "1,2,3", "cut_epoch": "0"}
+    if is_replaced:
+        told["replaced_on"] = "1,2,3"
+    if kind != "unexplained":
+        told["lost_by"] = "damage"
     return Story(
         title=f"a loss at {offset} after {what} is {kind}",
         why="KIP-279: who is let into an ISR with other records loses its leader's when it leads",
@@ -95,23 +104,18 @@ def lost_to_another(kind: str, what: str, *causes: dict[str, Any], offset: int =
         disks=alike(Disk(content=v2(0, TEN))),
         ends=ten(max(10, offset + 1)),
         timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
-        finds=[lost, *([two_at_one] if is_replaced else [])],
+        finds=[
+            lost_at(kind, offset, 10.5, **told),
+            *([two_acked_at(offset, 10.5)] if is_replaced else []),
+        ],
     )
 
 
 def lost_behind_another(kind: str, *causes: dict[str, Any]) -> Story:
     """Return the story of a lost record that every disk holds, behind another at its offset."""
-    told: dict[str, Any] = {"lost_by": "damage"} if causes else {}
-    lost = row(
-        "lost-write", kind, offset=4, value=(2, 0), process=2, at_s=5.5, acked_offset="4",
-        polled="0", invoke_ns="5000000000", complete_ns="5500000000", producer="2", sequence="0",
-        held_by="1,2,3", lacking="", replaced_on="1,2,3", **told,
-    )  # fmt: skip
-    two_at_one = row(
-        "inconsistent-offsets", "acks", offset=4, value=(2, 0), process=2, at_s=5.5,
-        producer="2", sequence="0", read_value=of(1, 4), other_producer="1", other_sequence="4",
-        other_value=of(1, 4),
-    )  # fmt: skip
+    told = {"held_by": "1,2,3", "lacking": "", "replaced_on": "1,2,3"}
+    if causes:
+        told["lost_by"] = "damage"
     content = old(0, TEN[:5]) + old(4, OTHER[:3], codec=GZIP)
     return Story(
         title=f"a record behind another one at its offset is {kind}",
@@ -124,7 +128,7 @@ def lost_behind_another(kind: str, *causes: dict[str, Any]) -> Story:
         disks=alike(Disk(content=content, epochs=None)),
         ends=ten(7),
         timeline={"loss_causes": [cause_of_loss(**cause) for cause in causes]},
-        finds=[lost, two_at_one],
+        finds=[lost_at(kind, 4, 5.5, **told), two_acked_at(4, 5.5)],
     )
 
 
