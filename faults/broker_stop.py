@@ -1,7 +1,7 @@
 """The broker is shut down in order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from faults.witness import answers, killed, restarted, why_unseen
@@ -97,11 +97,7 @@ class BrokerStop:
         """
         hung = [broker for broker in victims if not _starts(cluster, broker)]
         killed(cluster, hung)
-        healed = restarted(cluster, victims)
-        if not hung:
-            return healed
-        nodes = [broker.node_id for broker in hung]
-        return replace(healed, details={**healed.details, "killed": nodes})
+        return restarted(cluster, victims, hung=hung)
 
 
 def _starts(cluster: Processes, broker: Broker) -> bool:

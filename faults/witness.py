@@ -1,7 +1,8 @@
 """Witnesses that faults share: whether a broker answers, and whether a link carries packets."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from harness.core.cluster import Answer, Broker, Links, Nodes, Processes, ProcessState
@@ -13,6 +14,8 @@ PROBE_S = 1.0
 """Longer than a JVM on a busy machine needs to answer, seconds."""
 _DEATH_S = 10.0
 _RESTART_S = 180.0
+_GIVES_UP_S = 20.0
+"""Longer than a JVM needs to write that it starts, after which its log tells how it is, seconds."""
 _TRAFFIC_S = 10.0
 _MENDED_S = 60.0
 """A broker that is just being started accepts nothing while its JVM loads, seconds."""
@@ -42,9 +45,18 @@ def await_answers(cluster: Nodes, victims: Sequence[Broker], *, timeout_s: float
 def _await_each(
     victims: Sequence[Broker], has_answered: Callable[[Broker], bool], *, timeout_s: float
 ) -> None:
+    silent = set(victims)
+
+    def has_answered_once(broker: Broker) -> bool:
+        # All are asked side by side: one that gives up at once answers for less than a second.
+        silent.difference_update(
+            [each for each in victims if each in silent and has_answered(each)]
+        )
+        return broker not in silent
+
     for broker in victims:
         wait_until(
-            partial(has_answered, broker),
+            partial(has_answered_once, broker),
             timeout_s=timeout_s,
             what=f"node {broker.node_id} to answer",
         )
@@ -52,14 +64,6 @@ def _await_each(
 
 def _has_answered(cluster: Nodes, broker: Broker) -> bool:
     return set(answers(cluster, [broker]).values()) == {Answer.ANSWERED}
-
-
-def _has_answered_once_started(cluster: Processes, broker: Broker) -> bool:
-    # A start is lost on a supervisor whose JVM is still dying, and a broker whose place in
-    # ZooKeeper is still taken ends at once: told only once, either would stay down for ever.
-    if cluster.process_of(broker) is None:
-        cluster.start(broker)
-    return _has_answered(cluster, broker)
 
 
 def why_unseen(listeners: Mapping[int, Answer], *, answered: str = "") -> str:
@@ -94,21 +98,76 @@ def killed(cluster: Processes, victims: Sequence[Broker]) -> dict[int, ProcessSt
     return before
 
 
-def restarted(cluster: Processes, victims: Sequence[Broker]) -> Evidence:
-    """Start the JVMs, again where one does not stay; each must have a process again, and answer.
+def restarted(
+    cluster: Processes, victims: Sequence[Broker], *, hung: Sequence[Broker] = ()
+) -> Evidence:
+    """Start the JVMs, again where one does not stay; each must have a process again that answers.
+
+    One that gives up before it has answered, and never comes to the end of its shutdown
+    (KAFKA-4039), is killed, named as `killed`, and started again.
+
+    Args:
+        cluster: theirs.
+        victims: who is started.
+        hung: those of them that were killed already, since they hung.
 
     Raises:
         WaitTimeout: a victim does not answer.
     """
+    restart = _Restart(cluster, [broker.node_id for broker in hung])
     for broker in victims:
-        cluster.start(broker)
-    _await_each(victims, partial(_has_answered_once_started, cluster), timeout_s=_RESTART_S)
-    after = {b.node_id: cluster.process_of(b) for b in victims}
+        restart.start(broker)
+    _await_each(victims, restart.has_answered, timeout_s=_RESTART_S)
+    processes = {b.node_id: restart.processes[b.node_id] for b in victims}
     return Evidence(
         "heal",
-        observed=all(after.values()),
-        details={"process": {n: p and asdict(p) for n, p in after.items()}},
+        observed=all(processes.values()),
+        details={
+            "process": {n: p and asdict(p) for n, p in processes.items()},
+            **({"killed": restart.killed} if restart.killed else {}),
+        },
     )
+
+
+@dataclass(slots=True)
+class _Restart:
+    """Starts JVMs until they answer.
+
+    Attributes:
+        killed: node ids of those that hung in a shutdown of their own.
+        processes: of those that have answered, by node id; they may have given up since.
+    """
+
+    cluster: Processes
+    killed: list[int]
+    processes: dict[int, ProcessState | None] = field(default_factory=dict)
+    _looked_s: dict[int, float] = field(default_factory=dict)
+
+    def start(self, broker: Broker) -> None:
+        """Start a JVM; it is given a while before anybody asks whether it gave up."""
+        self.cluster.start(broker)
+        self._looked_s[broker.node_id] = time.monotonic()
+
+    def has_answered(self, broker: Broker) -> bool:
+        """Return whether a broker answers; start it if it has ended, or never comes to its end."""
+        # A start is lost on a supervisor whose JVM is still dying, and a broker whose place in
+        # ZooKeeper is still taken ends at once: told only once, either would stay down for ever.
+        process = self.cluster.process_of(broker)
+        if process is None:
+            self.start(broker)
+        if _has_answered(self.cluster, broker):
+            self.processes[broker.node_id] = process or self.cluster.process_of(broker)
+            return True
+        if time.monotonic() - self._looked_s[broker.node_id] > _GIVES_UP_S:
+            self._kill_if_it_hangs(broker)
+        return False
+
+    def _kill_if_it_hangs(self, broker: Broker) -> None:
+        self._looked_s[broker.node_id] = time.monotonic()
+        if self.cluster.ending([broker]):
+            killed(self.cluster, [broker])
+            self.killed.append(broker.node_id)
+            self.start(broker)
 
 
 def swallowed(cluster: Links) -> int:

@@ -16,7 +16,7 @@ from faults.power_loss import PowerLoss
 from harness.campaigns.conduct import RunResult
 from harness.cluster.docker_cluster import DockerCluster
 from harness.cluster.launch import launch
-from harness.core.cluster import Answer, Broker, ClusterSpec, Lease
+from harness.core.cluster import Answer, Broker, ClusterSpec, Lease, TopicSpec
 from harness.core.errors import UsageError
 from harness.core.verdict import Verdict
 from harness.core.wait import wait_until
@@ -235,6 +235,50 @@ def test_an_old_broker_is_stopped_in_order(cluster: DockerCluster, leased: Any) 
         healed = BrokerStop().heal(leased, (victim,))
 
     assert healed.observed
+
+
+@pytest.mark.nightly
+def test_an_old_broker_that_hangs_once_started_is_killed_to_heal_it(
+    cluster: DockerCluster, leased: Any
+) -> None:
+    topic = "outgrown"
+    leader, victim = cluster.brokers[:2]
+    cluster.create_topic(
+        TopicSpec(
+            name=topic,
+            partitions=1,
+            replication_factor=2,
+            config=(("unclean.leader.election.enable", "false"),),
+            assignment=((leader.node_id, victim.node_id),),
+        )
+    )
+    cluster.await_full_isr([topic], timeout_s=60)
+    end = produce(cluster, topic, records=50)
+    wait_until(
+        lambda: checkpoint(victim, topic) == end, timeout_s=60, what="its high watermark on disk"
+    )
+    loss = PowerLoss(topic=topic, partition=0, offset=end - 20)
+
+    try:
+        assert BrokerKill().inject(leased, [victim]).observed
+        wait_until(
+            lambda: cluster.isr_of(topic, 0) == (leader,), timeout_s=60, what="the ISR to shrink"
+        )
+        assert loss.inject(leased, [leader]).observed
+    finally:
+        loss.heal(leased, [leader])
+    # It holds more than its leader, gives up, and waits in its shutdown for itself (KAFKA-4039).
+    leased.start(victim)
+    wait_until(lambda: cluster.ending([victim]), timeout_s=60, what="the shutdown that hangs")
+    healed = BrokerKill().heal(leased, [victim])
+
+    assert healed.observed
+    assert healed.details["killed"] == [victim.node_id]
+    # It stays once its leader holds as much as it does.
+    assert produce(cluster, topic, records=30) == end + 10
+    assert BrokerKill().inject(leased, [victim]).observed
+    assert BrokerKill().heal(leased, [victim]).observed
+    cluster.await_full_isr([topic], timeout_s=120)
 
 
 def test_a_link_is_cut_between_two_old_brokers_alone(cluster: DockerCluster, leased: Any) -> None:

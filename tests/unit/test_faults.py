@@ -434,6 +434,71 @@ def test_a_broker_whose_start_was_lost_is_started_again() -> None:
     assert cluster.starts == 2
 
 
+def test_a_broker_that_gives_up_once_started_and_hangs_is_killed_to_heal_it(
+    instant_time: list[float],
+) -> None:
+    class GivingUp(FakeCluster):
+        """Broker 1 gives up at its first start, and waits in its shutdown for itself."""
+
+        def start(self, broker: Broker) -> None:
+            super().start(broker)
+            hangs = broker.node_id == 1 and self.log.count("SIGKILL 1") == 1
+            (self.shutting_down.add if hangs else self.shutting_down.discard)(broker.node_id)
+
+        def _answer(self, source: Broker, target: Broker) -> Answer:
+            hangs = target.node_id in self.shutting_down
+            return Answer.REFUSED if hangs else super()._answer(source, target)
+
+    cluster = GivingUp()
+    leased = cluster.leased(LEASE)
+    BrokerKill().inject(leased, cluster.brokers[:2])
+
+    healed = BrokerKill().heal(leased, cluster.brokers[:2])
+
+    assert healed.observed
+    assert healed.details["killed"] == [1]
+
+
+def test_a_broker_that_is_slow_to_start_is_not_killed(instant_time: list[float]) -> None:
+    class Slow(FakeCluster):
+        def _answer(self, source: Broker, target: Broker) -> Answer:
+            is_up = "start 1" not in self.log or instant_time[0] > 1100
+            return super()._answer(source, target) if is_up else Answer.REFUSED
+
+    cluster = Slow()
+    leased = cluster.leased(LEASE)
+    BrokerKill().inject(leased, ONE)
+
+    healed = BrokerKill().heal(leased, ONE)
+
+    assert healed.observed
+    assert "killed" not in healed.details
+
+
+def test_a_broker_that_answers_for_a_moment_only_is_seen_to_while_another_starts(
+    instant_time: list[float],
+) -> None:
+    class Brief(FakeCluster):
+        """Broker 2 answers in its 6th second only, broker 1 from the 31st on."""
+
+        def _answer(self, source: Broker, target: Broker) -> Answer:
+            if "start 2" not in self.log:
+                return super()._answer(source, target)
+            up_s = instant_time[0] - 1000
+            is_up = up_s > 30 if target.node_id == 1 else 5 < up_s < 6
+            return Answer.ANSWERED if is_up else Answer.REFUSED
+
+    cluster = Brief()
+    leased = cluster.leased(LEASE)
+    BrokerKill().inject(leased, cluster.brokers[:2])
+    cluster.shutting_down.add(2)
+
+    healed = BrokerKill().heal(leased, cluster.brokers[:2])
+
+    assert healed.observed
+    assert "killed" not in healed.details
+
+
 def test_a_partition_of_an_idle_network_has_no_witness() -> None:
     leased = FakeCluster(is_idle=True).leased(LEASE)
 
