@@ -59,7 +59,8 @@ class RunContext:
         reasons: why this run cannot be a pass, in sentences.
         clients: all client processes that were started.
         left_down: node ids of brokers that stay broken on purpose: nobody waits for them.
-        await_working: called when the cluster is whole again, before producers are stopped.
+        await_working: called when the cluster is whole again, before producers are stopped; returns
+            whether it serves them.
         catch_up: called when nobody sends any more, before consumers are stopped.
         at_end: called when the run is over, however it ended.
     """
@@ -78,7 +79,7 @@ class RunContext:
     reasons: list[str] = field(default_factory=list)
     clients: list[ClientProcess] = field(default_factory=list)
     left_down: set[int] = field(default_factory=set)
-    await_working: Callable[[], None] = lambda: None
+    await_working: Callable[[], bool] = lambda: True
     catch_up: Callable[[], None] = lambda: None
     at_end: list[Callable[[], None]] = field(default_factory=list)
 

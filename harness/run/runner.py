@@ -153,12 +153,11 @@ class Runner:
     def _recover(self, context: RunContext) -> None:
         with context.phase("recover"):
             ended = self._await_whole(context)
-            if self._is_whole:
-                context.await_working()
+            serves = self._is_whole and context.await_working()
             context.report_counts()
             limit_s = self.run.contract.delivery_timeout_ms / 1000 + 20
             # What a cluster has not answered that had all its time to recover, it never answers.
-            patience_s = None if self._is_whole else _NOBODY_ANSWERS_S
+            patience_s = None if serves else _NOBODY_ANSWERS_S
             context.stop_clients("producer", limit_s=limit_s, patience_s=patience_s)
             if any(client.is_running for client in context.clients):
                 if not ended:

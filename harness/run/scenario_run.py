@@ -265,14 +265,14 @@ def _written(client: ClientLibrary | None) -> str | None:
     return None if client is None else str(client)
 
 
-def _await_working(context: RunContext) -> None:
-    """Wait until every producer is acknowledged again, or its time is over.
+def _await_working(context: RunContext) -> bool:
+    """Wait until every producer is acknowledged again; return whether it came to that in time.
 
     A run that ended while its clients still wait for brokers that were healed long ago has not seen
     that the cluster works again: the verifier then calls it UNKNOWN.
     """
     if context.ended_early:
-        return
+        return True
     healed_ns = time.monotonic_ns()
     before: dict[int, int] = {}
 
@@ -295,6 +295,8 @@ def _await_working(context: RunContext) -> None:
         )  # fmt: skip
     except WaitTimeout as error:
         context.progress.say(str(error))
+        return False
+    return True
 
 
 def _await_read(context: RunContext) -> None:

@@ -215,6 +215,30 @@ def test_a_cluster_that_is_whole_at_the_last_look_is_whole(execute: Execute) -> 
     assert pool.released == [True]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("serves", [True, False])
+def test_producers_that_nobody_serves_do_not_wait_long_for_what_is_under_way(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool, serves: bool
+) -> None:
+    patience: list[float | None] = []
+
+    def stop(_: Any, role: str, *, limit_s: float, patience_s: float | None = None) -> None:
+        assert (role, limit_s) == ("producer", 140.0)
+        patience.append(patience_s)
+
+    monkeypatch.setattr(RunContext, "stop_clients", stop)
+
+    def work(context: RunContext) -> None:
+        context.await_working = lambda: serves
+
+    short = PartitionState(leader=1, isr=(1, 2), replicas=(1, 2, 3))
+    missing = Shortfall(answered=True, unregistered=(3,), partitions={("orders", 0): short})
+
+    execute(ShortRun(work), missing=None if is_whole else missing)
+
+    assert patience == [None if is_whole and serves else 10.0]
+
+
 @pytest.mark.parametrize("error", [OSError("no space left"), ValueError("a bug")])
 def test_what_cannot_be_saved_costs_neither_the_verdict_nor_the_removal(
     execute: Execute, error: Exception
@@ -402,8 +426,7 @@ def test_a_healed_cluster_is_left_alone_until_it_serves_every_producer(
     context = context_of(Cluster(), tmp_path, cast("Any", served), cast("Any", waiting))
     context.clients.append(cast("Any", reader))
 
-    _await_working(context)
-
+    assert _await_working(context)
     assert waiting.looked == 6
     assert reader.looked == 0
 
@@ -417,8 +440,7 @@ def test_nobody_waits_forever_for_a_cluster_that_serves_no_producer(
     context = context_of(Cluster(), tmp_path, cast("Any", Producer(repeat(10))))
     context.progress = cast("Any", SimpleNamespace(say=said.append, counts=lambda _: None))
 
-    _await_working(context)
-
+    assert not _await_working(context)
     assert "acknowledgement for every producer after the last healing" in said[0]
 
 
