@@ -25,6 +25,7 @@ from harness.campaigns.draws import Flags, drawn, pairs_of
 from harness.campaigns.pages import render
 from harness.campaigns.rarity import promises
 from harness.campaigns.repetitions import (
+    AGAIN,
     REPEATS,
     firsts,
     numbered,
@@ -84,20 +85,19 @@ class Search:
 
     def cells(self) -> Iterator[Cell[ScenarioResult]]:
         """Yield runs; after a run that found something, that run again a few times."""
-        return with_repetitions(
+        for cell in with_repetitions(
             map(self._cell, count(1)),
             results=lambda: self.results,
             # The other defects of a version are not what the time is meant for.
             is_wanted=lambda run: run.verdict is Verdict.INVALID and not self.stop_at,
-        )
+        ):
+            yield cell
+            if self.stop_at_first and cell.settings.get(AGAIN) == REPEATS:
+                return
 
     def is_over(self) -> bool:
-        """Return whether what is wanted was found, and repeated if that is wanted too."""
-        if any(map(self.is_last, _found(self.results))):
-            return True
-        return self.stop_at_first and any(
-            len(repetitions(found, self.results)) >= REPEATS for found in _found(self.results)
-        )
+        """Return whether what the search is to end at was found."""
+        return any(map(self.is_last, _found(self.results)))
 
     def is_last(self, result: ScenarioResult) -> bool:
         """Return whether a run found what the search is to end at, without repetitions."""
@@ -314,12 +314,19 @@ class SearchSummary:
         for entry in self.found:
             forbidden = ", ".join(f"{name} ×{n:,}" for name, n in entry["forbidden"].items())
             lines.append(
-                f"  {forbidden or 'forbidden'}: run {entry['number']}, seed {entry['seed']}, found "
-                f"again {entry['found_again']} of {entry['repeated']} times: {entry['run']}"
+                f"  {forbidden or 'forbidden'}: run {entry['number']}, seed {entry['seed']}, "
+                f"{self.again(entry)}: {entry['run']}"
             )
         rare = [name for name, runs in self.situations.items() if not runs]
         lines.append(f"  never reached: {', '.join(rare) or 'none'}")
         return lines
+
+    @staticmethod
+    def again(entry: Mapping[str, Any]) -> str:
+        """Say how often something in `found` was found again."""
+        if not entry["repeated"]:
+            return "not tried again"
+        return f"found again {entry['found_again']} of {entry['repeated']} times"
 
     def document(self) -> dict[str, Any]:
         """Return the summary as one JSON object."""

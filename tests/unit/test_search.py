@@ -133,7 +133,6 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
     ran = []
     for verdict in (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID):
         cell = next(cells)
-        assert not looked.is_over()
         ran.append((cell, result(cell.settings, verdict)))
         looked.results = [judged for _, judged in ran]
 
@@ -141,7 +140,8 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
     assert [cell.settings.get("again") for cell in again] == [1, 2, 3]
     assert {cell.seed for cell in again} == {found.seed}
     assert {str(cell.settings["flags"]) for cell in again} == {str(found.settings["flags"])}
-    assert looked.is_over()
+    # The last repetition is not judged yet while the next run would be made.
+    assert next(cells, None) is None
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,15 @@ def test_the_summary_says_how_often_it_was_found_again(tmp_path: Path) -> None:
     summary.write(tmp_path)
     assert "found again 1 of 3 times" in (tmp_path / "summary.md").read_text()
     assert json.loads((tmp_path / "summary.json").read_text())["runs"][1]["number"] == 2
+
+
+def test_the_summary_says_that_a_finding_was_not_tried_again() -> None:
+    results = _run(search(), (Verdict.INVALID,))
+
+    summary = SearchSummary(seed=7, kafka="3.9.1", elapsed_s=600, results=results)
+
+    assert "not tried again" in summary.lines()[1]
+    assert "not tried again" in render("search.md.j2", summary=summary)
 
 
 def test_the_summary_says_how_the_time_since_it_went_on_was_spent() -> None:
