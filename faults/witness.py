@@ -118,12 +118,11 @@ def restarted(
     for broker in victims:
         restart.start(broker)
     _await_each(victims, restart.has_answered, timeout_s=_RESTART_S)
-    processes = {b.node_id: restart.processes[b.node_id] for b in victims}
     return Evidence(
         "heal",
-        observed=all(processes.values()),
+        observed=all(restart.processes.values()),
         details={
-            "process": {n: p and asdict(p) for n, p in processes.items()},
+            "process": {n: p and asdict(p) for n, p in restart.processes.items()},
             **({"killed": restart.killed} if restart.killed else {}),
         },
     )

@@ -133,6 +133,7 @@ def test_what_was_found_is_tried_again_with_the_same_settings_and_plan() -> None
     ran = []
     for verdict in (Verdict.VALID, Verdict.INVALID, Verdict.VALID, Verdict.INVALID, Verdict.VALID):
         cell = next(cells)
+        assert not looked.is_over()
         ran.append((cell, result(cell.settings, verdict)))
         looked.results = [judged for _, judged in ran]
 
