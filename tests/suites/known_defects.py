@@ -1,4 +1,4 @@
-"""Two defects of others that a gate meets now and then, told by their traces (docs/findings.md).
+"""Three defects of others that a gate meets now and then, told by their traces (docs/findings.md).
 
 A run that shows one of them is INVALID, and rightly; a test that meets it has found nothing new.
 Each is told by what its cause leaves behind, never by the anomaly alone.
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.dataset as ds
 
+from harness.core.verdict import Verdict
 from tests.suites.recorded import lost_records, values
 
 _SKIPPED_MARKER = re.compile(
@@ -29,6 +31,11 @@ class KnownDefects:
     """
 
     sends: tuple[dict[str, Any], ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """What a run is in which nothing else was found."""
+        return Verdict.INVALID if self.sends else Verdict.VALID
 
     @property
     def values(self) -> set[int]:
@@ -60,7 +67,8 @@ class KnownDefects:
 def known_defects(run_dir: Path) -> KnownDefects:
     """Return what the known defects of librdkafka 2.16 and Kafka 4.3.1 have done to a run."""
     sends = ds.dataset(run_dir / "history" / "send").to_table().to_pylist()
-    return KnownDefects(sends=(*_purged(run_dir, sends), *_unmarked(run_dir, sends)))
+    found = (_purged, _unmarked, _repeated)
+    return KnownDefects(sends=tuple(send for of in found for send in of(run_dir, sends)))
 
 
 def unexplained_offences(run_dir: Path, defects: KnownDefects) -> list[dict[str, Any]]:
@@ -69,6 +77,14 @@ def unexplained_offences(run_dir: Path, defects: KnownDefects) -> list[dict[str,
     forbidden = {name for name, found in report["anomalies"].items() if not found["permitted"]}
     rows = ds.dataset(run_dir / "anomalies").to_table().to_pylist()
     return [row for row in rows if row["anomaly"] in forbidden and not defects.explain(row)]
+
+
+def assert_nothing_new(run_dir: Path) -> Verdict:
+    """Fail where a run is not VALID and no known defect is why; return what its verdict is."""
+    known, report = known_defects(run_dir), json.loads((run_dir / "verdict.json").read_text())
+    assert unexplained_offences(run_dir, known) == [], report["anomalies"]
+    assert report["verdict"] == known.verdict.name, report["reasons"]
+    return known.verdict
 
 
 def _purged(run_dir: Path, sends: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -112,3 +128,25 @@ def _unmarked(run_dir: Path, sends: list[dict[str, Any]]) -> list[dict[str, Any]
         and send["value"] in final
         and f"{send['topic']}-{send['partition']}" in partitions
     ]
+
+
+def _repeated(run_dir: Path, sends: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sends that lie in the log twice, under two epochs of one producer.
+
+    librdkafka that takes a new epoch sends again, under that, what was not acknowledged yet.
+    """
+    if max(values(run_dir, "final").values(), default=0) < 2:
+        return []
+    datasets = [f"{run_dir}/{name}/**/*.parquet" for name in ("history/final", "replicas/batches")]
+    repeated = duckdb.execute(
+        """
+        SELECT value FROM read_parquet(?) f JOIN read_parquet(?) b
+          ON f.topic = b.topic AND f."partition" = b."partition"
+         AND f."offset" BETWEEN b.base_offset AND b.last_offset
+        GROUP BY value
+        HAVING count(DISTINCT f."offset") = 2 AND count(DISTINCT b.producer_epoch) = 2
+           AND min(b.producer_id) = max(b.producer_id)
+        """,
+        datasets,
+    ).fetchall()
+    return [send for send in sends if (send["value"],) in set(repeated)]

@@ -1,4 +1,4 @@
-"""The suites forgive two known defects of others, told by their traces, and nothing else."""
+"""The suites forgive three known defects of others, told by their traces, and nothing else."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.suites.known_defects import known_defects, unexplained_offences
+from harness.core.verdict import Verdict
+from tests.suites.known_defects import assert_nothing_new, known_defects, unexplained_offences
 
 LOST = {"anomaly": "lost-write", "partition": 2, "offset": 59, "value": 639, "process": 2}
 READ = {"anomaly": "G1a", "partition": 0, "offset": 257, "value": 387, "process": 0}
@@ -83,3 +84,44 @@ def test_an_aborted_record_is_explained_by_a_marker_that_a_broker_says_it_left_o
 
     assert ("G1a" not in found) is explained
     assert "lost-write" in found
+
+
+SENT_AGAIN = {"anomaly": "duplicate", "partition": 5, "offset": 7972, "value": 41, "process": 1}
+
+
+@pytest.mark.parametrize(
+    ("producers", "explained"),
+    [
+        (((7, 0), (7, 1)), True),
+        (((7, 0), (7, 0)), False),
+        (((7, 0), (8, 1)), False),
+        (((-1, -1), (-1, -1)), False),
+    ],
+    ids=["its next epoch", "the same epoch", "another producer", "no idempotence"],
+)
+def test_a_record_sent_again_under_the_next_epoch_of_its_producer_is_explained(
+    tmp_path: Path, producers: tuple[tuple[int, int], ...], *, explained: bool
+) -> None:
+    final = [{"topic": "orders", "partition": 5, "value": 41, "offset": at} for at in (7972, 8018)]
+    batches = [
+        {"broker": broker, "topic": "orders", "partition": 5, "producer_id": producer,
+         "producer_epoch": epoch, "base_offset": at, "last_offset": at + 45}
+        for broker in (1, 2)
+        for at, (producer, epoch) in zip((7972, 8018), producers, strict=True)
+    ]  # fmt: skip
+    for name, rows in (
+        ("history/send", [send(1, 0, 41, type="ok", offset=8018, partition=5)]),
+        ("history/final", final),
+        ("replicas/batches", batches),
+        ("anomalies", [SENT_AGAIN | {"detail": [("producer", "1")]}]),
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name / "1.parquet")
+    (tmp_path / "verdict.json").write_text(
+        json.dumps({"verdict": "INVALID", "anomalies": {"duplicate": {"permitted": False}}})
+    )
+
+    if explained:
+        assert assert_nothing_new(tmp_path) is Verdict.INVALID
+    else:
+        assert unexplained_offences(tmp_path, known_defects(tmp_path)) != []
