@@ -138,15 +138,16 @@ def _repeated(run_dir: Path, sends: list[dict[str, Any]]) -> list[dict[str, Any]
     if max(values(run_dir, "final").values(), default=0) < 2:
         return []
     datasets = [f"{run_dir}/{name}/**/*.parquet" for name in ("history/final", "replicas/batches")]
-    repeated = duckdb.execute(
+    found = duckdb.execute(
         """
         SELECT value FROM read_parquet(?) f JOIN read_parquet(?) b
           ON f.topic = b.topic AND f."partition" = b."partition"
          AND f."offset" BETWEEN b.base_offset AND b.last_offset
-        GROUP BY value
+        GROUP BY value, f.topic, f."partition"
         HAVING count(DISTINCT f."offset") = 2 AND count(DISTINCT b.producer_epoch) = 2
            AND min(b.producer_id) = max(b.producer_id)
         """,
         datasets,
     ).fetchall()
-    return [send for send in sends if (send["value"],) in set(repeated)]
+    repeated = {value for (value,) in found}
+    return [send for send in sends if send["value"] in repeated]

@@ -31,17 +31,21 @@ def run(store: Path, *flags: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(done.stdout), json.loads((store / "latest" / "run.json").read_text())
 
 
-@pytest.mark.parametrize("workload", ["send_poll", "transactional", "consumer_group"])
-def test_every_workload_runs_with_the_java_client(tmp_path: Path, workload: str) -> None:
+# Of transactions few are decided while brokers are away, and fewer on a busy machine.
+@pytest.mark.parametrize(
+    ("workload", "least"), [("send_poll", 300), ("transactional", 100), ("consumer_group", 300)]
+)
+def test_every_workload_runs_with_the_java_client(
+    tmp_path: Path, workload: str, least: int
+) -> None:
     verdict, facts = run(
         tmp_path, "--client", f"java:{DEFAULT_KAFKA}", "--workload", workload, "--rate", "300"
     )
 
     assert verdict["verdict"] == "VALID", verdict["reasons"]
     assert facts["client_versions"]["java"] == DEFAULT_KAFKA
-    # Of transactions few are decided while brokers are away, and fewer on a busy machine.
-    assert verdict["counts"]["acked"] > 100
-    assert verdict["counts"]["read"] > 100
+    assert verdict["counts"]["acked"] > least
+    assert verdict["counts"]["read"] > least
 
 
 def test_a_client_of_somebody_else_is_judged_too(tmp_path: Path) -> None:

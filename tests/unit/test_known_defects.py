@@ -23,16 +23,21 @@ def send(process: int, txn: int, value: int, **fields: Any) -> dict[str, Any]:
     return row | {"process": process, "txn": txn, "value": value} | fields
 
 
+def write(folder: Path, datasets: dict[str, pa.Table]) -> None:
+    for name, table in datasets.items():
+        (folder / name).mkdir(parents=True)
+        pq.write_table(table, folder / name / "1.parquet")
+
+
 def folder_of(tmp_path: Path, sends: list[dict[str, Any]], read: list[int], log: str = "") -> Path:
     found = [(LOST, []), (READ, []), (TORN, [("txn", "18")]), (PASSED, [("after_offset", "58")])]
     rows = [row | {"detail": detail} for row, detail in found]
-    for name, table in (
-        ("history/send", pa.Table.from_pylist(sends)),
-        ("history/final", pa.table({"value": pa.array(read, pa.int64())})),
-        ("anomalies", pa.Table.from_pylist(rows)),
-    ):
-        (tmp_path / name).mkdir(parents=True)
-        pq.write_table(table, tmp_path / name / "1.parquet")
+    datasets = {
+        "history/send": pa.Table.from_pylist(sends),
+        "history/final": pa.table({"value": pa.array(read, pa.int64())}),
+        "anomalies": pa.Table.from_pylist(rows),
+    }
+    write(tmp_path, datasets)
     (tmp_path / "cluster" / "broker-1").mkdir(parents=True)
     (tmp_path / "cluster" / "broker-1" / "server.log").write_text(log)
     anomalies = {row["anomaly"]: {"permitted": False} for row, _ in found}
@@ -109,14 +114,13 @@ def test_a_record_sent_again_under_the_next_epoch_of_its_producer_is_explained(
         for broker in (1, 2)
         for at, (producer, epoch) in zip((7972, 8018), producers, strict=True)
     ]  # fmt: skip
-    for name, rows in (
-        ("history/send", [send(1, 0, 41, type="ok", offset=8018, partition=5)]),
-        ("history/final", final),
-        ("replicas/batches", batches),
-        ("anomalies", [SENT_AGAIN | {"detail": [("producer", "1")]}]),
-    ):
-        (tmp_path / name).mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name / "1.parquet")
+    rows = {
+        "history/send": [send(1, 0, 41, type="ok", offset=8018, partition=5)],
+        "history/final": final,
+        "replicas/batches": batches,
+        "anomalies": [SENT_AGAIN | {"detail": [("producer", "1")]}],
+    }
+    write(tmp_path, {name: pa.Table.from_pylist(found) for name, found in rows.items()})
     (tmp_path / "verdict.json").write_text(
         json.dumps({"verdict": "INVALID", "anomalies": {"duplicate": {"permitted": False}}})
     )
