@@ -70,11 +70,18 @@ class Story:
         *victims: int,
         by: Any = "session end",
         cut: Mapping[str, Any] | None = None,
+        started_s: float | None = None,
     ) -> "Story":
-        """Let a proven fault hit brokers, and cut logs, from its decision until it is healed."""
+        """Let a proven fault hit brokers, and cut logs, from its decision until it is healed.
+
+        Their processes are started again at a time that may be told.
+        """
         fault_id = str(len({line["id"] for line in self._faults}) + 1)
         traits = FaultTraits(ends_lead_by=by)
         evidence = {"observed": True, "details": {"cut": cut} if cut else {}}
+        ticks = None if started_s is None else round(100 * started_s)
+        process = {str(victim): {"start_ticks": ticks} for victim in victims if ticks is not None}
+        back = {"observed": True, "details": {"process": process} if process else {}}
         self._faults += [
             {
                 "id": fault_id,
@@ -85,8 +92,11 @@ class Story:
                 "traits": {"ends_lead_by": traits.ends_lead_by},
             },
             *(
-                {"id": fault_id, "event": event, "time_ns": round(time_s * S), "evidence": evidence}
-                for event, time_s in (("injected", at_s), ("healed", until_s))
+                {"id": fault_id, "event": event, "time_ns": round(time_s * S), "evidence": seen}
+                for event, time_s, seen in (
+                    ("injected", at_s, evidence),
+                    ("healed", until_s, back),
+                )
             ),
         ]
         return self

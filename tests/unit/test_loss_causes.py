@@ -1,5 +1,6 @@
 """When faults destroyed every copy that an acknowledgement with acks=all stands for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,80 @@ def test_where_nobody_knows_who_led_nothing_is_laid_to_what_coordinators_noted(
         "copy_taken_ns": None,
         "all_taken_ns": None,
     }
+
+
+LED_BY_OTHERS: list[State] = [(0, 1, ALL), (12, 2, (2, 3)), (20, 2, ALL)]
+
+
+@pytest.mark.parametrize(
+    ("states", "broker", "started_s", "leads_no_more"),
+    [
+        (LED_BY_OTHERS, 1, 15, True),
+        (LED_BY_OTHERS, 3, 15, True),
+        (LED_BY_OTHERS, 1, 11.4, False),
+        (LED_BY_OTHERS, 1, 11.6, True),
+        (LED_BY_OTHERS, 2, 15, False),
+        (LED_BY_OTHERS, 1, 11, False),
+        (LED_BY_OTHERS, 1, None, False),
+        (LED_BY_OTHERS, 1, 9, False),
+        (LED_BY_OTHERS, 1, 31, False),
+        ([*LED_BY_OTHERS, (80, 1, ALL)], 1, 15, False),
+        ([*LED_BY_OTHERS, (80, 1, ALL), (90, 2, ALL)], 1, 15, False),
+        ([(0, 2, ALL)], 1, 15, True),
+        ([(0, 1, ALL)], 1, 15, False),
+        ([], 1, 15, False),
+    ],
+)
+def test_a_broker_that_lost_power_leads_no_more_if_others_do_to_the_end(
+    states: list[State], broker: int, started_s: float | None, leads_no_more: bool, tmp_path: Path
+) -> None:
+    told = story(tmp_path, 2, states, [])
+    cut = {str(broker): {"orders-0": {"end_after": 7}}}
+    told.fault(10, 30, broker, cut=cut, started_s=started_s)
+    told.fault(40, 50, 3)
+
+    rows = loss_causes(told.events(), ())
+
+    assert any(row["leads_no_more"] for row in rows) == leads_no_more
+    assert not any(row["leads_no_more"] for row in rows if not row["takes_a_copy"])
+
+
+@pytest.mark.parametrize(
+    ("missed", "epochs", "leads_no_more"),
+    [
+        ((), (0, 1, 2), True),
+        ((0,), (0, 1, 2), False),
+        ((1,), (0, 1, 2), True),
+        ((1,), (0, 1, 1), True),
+        ((1,), (0, 1, 3), False),
+    ],
+    ids=[
+        "every state is known",
+        "the ISR when it lost power may have been another one",
+        "only an ISR was missed later",
+        "only an ISR was missed later, of one epoch",
+        "a leader was missed later",
+    ],
+)
+def test_whether_a_broker_leads_no_more_is_only_known_with_its_states(
+    missed: tuple[int, ...], epochs: tuple[int, ...], leads_no_more: bool, tmp_path: Path
+) -> None:
+    told = story(tmp_path, 2, LED_BY_OTHERS, [])
+    told.fault(10, 30, 1, cut={"1": {"orders-0": {"end_after": 7}}}, started_s=15)
+    events = told.events()
+    states = [
+        replace(
+            state,
+            leader_epoch=epoch,
+            after_ns=state.after_ns - 3 * S,
+            joins_next=number not in missed,
+        )
+        for number, (state, epoch) in enumerate(
+            zip(events.timeline.states["orders", 0], epochs, strict=True)
+        )
+    ]
+    timeline = replace(events.timeline, states={("orders", 0): states})
+
+    rows = loss_causes(replace(events, timeline=timeline), ())
+
+    assert any(row["leads_no_more"] for row in rows) == leads_no_more

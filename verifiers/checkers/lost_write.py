@@ -30,8 +30,9 @@ def lost_write(losses: DataFrame) -> DataFrame:
         so that the final read is wrong; "unexplained" if nothing can have lost it; "destroyed" if
         faults destroyed every copy that its acknowledgement stands for, "last-known" if a last
         known leader led without it, "divergent" if a leader held another record in its place, below
-        where its epoch begins, "partly-destroyed" if faults destroyed the copy of some replica;
-        else "explained", or null where who led the partition is not known.
+        where its epoch begins, "partly-destroyed" if faults destroyed the copy of some replica that
+        led afterwards, or may have, or if nothing else happened to it; else "explained", or null
+        where who led the partition is not known.
 
     Source: the lost-write analysis of jepsen.tests.kafka, with a final read as the authority;
     KIP-279 (divergent).

@@ -77,7 +77,7 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
     `destroyed` tells whether one of them destroyed every copy, `last_known` whether one is the
     lead of a last known leader, `divergent` whether each is the lead of one whose log went on above
     the record and held another in its place, `partly_destroyed` whether one destroyed the copy of
-    some replica.
+    some replica that led after it, or nothing else can have lost the record.
     """
     cause = F.broadcast(loss_causes)
     lies_above = F.coalesce(absent["offset"] >= cause["cut_to"], F.lit(True))
@@ -105,12 +105,18 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
         .agg(
             F.count("*").alias("causes"),
             F.min_by(
-                "words", F.struct(holds_another, ~cause["is_last_known"], is_vague, "at_ns")
+                "words",
+                F.struct(
+                    holds_another, ~cause["is_last_known"], "leads_no_more", is_vague, "at_ns"
+                ),
             ).alias("lost_by"),
             F.bool_or("destroys").alias("destroyed"),
             F.bool_or("is_last_known").alias("last_known"),
             F.bool_and(holds_another).alias("divergent"),
-            F.bool_or(took_it | absent["is_held"]).alias("partly_destroyed"),
+            (
+                F.bool_or((took_it & ~cause["leads_no_more"]) | absent["is_held"])
+                | F.bool_and("leads_no_more")
+            ).alias("partly_destroyed"),
         )
     )
 

@@ -14,6 +14,9 @@ Line = Mapping[str, Any]
 FOR_EVER_NS = (1 << 63) - 1
 """A time that no run reaches."""
 
+_TICK_NS = 10_000_000
+"""In which the kernel gives a process's start (USER_HZ; proc(5))."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpan:
@@ -28,6 +31,7 @@ class FaultSpan:
         end_ns: when it was seen to be healed.
         is_healed: whether it was; if not, `end_ns` is what stands for that.
         injected: the line that says that it was injected; empty if none does.
+        healed: the line that says that it was healed; empty if none does.
     """
 
     id: str
@@ -38,10 +42,25 @@ class FaultSpan:
     end_ns: int
     is_healed: bool
     injected: Line
+    healed: Line
 
     def covers(self, at_ns: int) -> bool:
         """Tell whether the fault was in force at a time."""
         return self.decided_ns <= at_ns <= self.end_ns
+
+    def started_ns(self, node: int) -> int | None:
+        """Return when the process was started that a victim had when it was seen to be healed.
+
+        None if the journal does not say, or says what cannot be: the kernel counts a process's
+        start from the boot, with the time for which the machine slept, and our clock counts
+        without.
+        """
+        details = self.healed.get("evidence", {}).get("details", {})
+        process = details.get("process", {}).get(str(node))
+        if not process:
+            return None
+        start_ns = int(process["start_ticks"]) * _TICK_NS
+        return start_ns if self.decided_ns <= start_ns <= self.end_ns else None
 
 
 def events_by_fault(lines: Iterable[Line]) -> dict[str, dict[str, Line]]:
@@ -67,6 +86,7 @@ def fault_spans(lines: Iterable[Line], *, unhealed_ns: int = FOR_EVER_NS) -> lis
             end_ns=int(events["healed"]["time_ns"]) if "healed" in events else unhealed_ns,
             is_healed="healed" in events,
             injected=events.get("injected", {}),
+            healed=events.get("healed", {}),
         )
         for fault_id, events in events_by_fault(lines).items()
         if (decided := events.get("decided"))

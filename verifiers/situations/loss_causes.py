@@ -11,7 +11,8 @@ was let into the ISR with it.
 Nor does a last known leader, which leads for want of an ISR; but it may have lost its log, and that
 it was in no ISR is told.
 What faults destroyed does, if it was all there was: every replica that was in the ISR then, and at
-least min.insync.replicas of them.
+least min.insync.replicas of them. One copy of several is lost with a record only if its broker
+leads afterwards, so that the others cut off what it lacks.
 
 Source: KIP-101 (whose log counts after an election), KIP-279 (others in its place), KIP-966
 (acknowledged is not flushed), Kafka documentation, acks.
@@ -34,6 +35,8 @@ from verifiers.timeline.partition_states import PartitionState
 _STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
 broker that drops what it is sent: it hears of it when its metadata is refreshed."""
+_SOONEST_BACK_NS = 500_000_000
+"""No broker leads sooner after its start: it loads its logs, registers, and is told of its lead."""
 _KINDS = (
     (re.compile(r"led .*, neither in the ISR nor ()eligible"), "last known leader"),
     (re.compile(r"lost the lead of .*, under (\w+) of broker "), "change of leader under {}"),
@@ -188,8 +191,35 @@ def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
     return _row(
         cut.topic, cut.partition, words,
         at_ns=at_ns, until_ns=at_ns, cut_to=cut.to, cut_end=cut.end, takes_a_copy=bool(cut.cause),
-        is_reset=cut.is_reset,
+        leads_no_more=bool(cut.cause) and _leads_no_more(events, at_ns, cut), is_reset=cut.is_reset,
     )  # fmt: skip
+
+
+def _leads_no_more(events: RunEvents, at_ns: int, cut: Cut) -> bool:
+    """Return whether the broker that a fault has cut a log of certainly did not lead it any more.
+
+    It did not if others led by the time it could again, and to the end of the run. Each state has
+    to be known from the fault on: that of the ISR until the broker had lost what it lost, for it
+    may have been alone in it, and after that those of the leaders, which differ in their epochs.
+    """
+    fault = next((each for each in events.faults if each.injected.get("time_ns") == at_ns), None)
+    started_ns = fault.started_ns(cut.broker) if fault else None
+    if fault is None or started_ns is None:
+        return False
+    back_ns = started_ns + _SOONEST_BACK_NS
+    states = events.timeline.states.get(cut.topic_partition, ())
+    for state, following in zip_longest(states, states[1:]):
+        if following is None:
+            return state.leader != cut.broker and state.to_ns >= back_ns
+        if following.from_ns < fault.decided_ns:
+            continue
+        if following.after_ns <= at_ns and not state.joins_next:
+            return False
+        if following.leader_epoch > state.leader_epoch + 1:
+            return False
+        if following.from_ns >= back_ns and state.leader == cut.broker:
+            return False
+    return False
 
 
 def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -304,7 +334,10 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
     flags = dict.fromkeys(
-        ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_lead", "is_of_coordinator"),
+        (
+            *("takes_a_copy", "leads_no_more", "destroys", "is_reset", "is_last_known", "is_lead"),
+            "is_of_coordinator",
+        ),
         False,
     )
     return {**row, **bounds, **flags, **known}

@@ -91,16 +91,17 @@ SCHEMAS = {
     # that were acknowledged from `since_ns` on and invoked by `until_ns`, at offset `cut_to` or
     # above if that is known; `cut_end` is where a log that a fault has cut ended before. Partition
     # -1 stands for all of the topic, and `words` are null where nobody knows what happened to it.
-    # `takes_a_copy` says that a fault destroyed what one replica held, `destroys` that faults had
-    # then destroyed every copy that an acknowledgement with acks=all stands for, `is_reset` that a
-    # follower took its leader's end for its own without asking for epochs, `is_last_known` that a
-    # leader was neither in the ISR nor eligible (KIP-966), `is_lead` that another broker became the
-    # leader, whose log went on at `cut_to`, `is_of_coordinator` that it is not
-    # records that may be lost by it, but how their transactions were decided.
+    # `takes_a_copy` says that a fault destroyed what one replica held, `leads_no_more` that its
+    # broker certainly led no more, so that nobody cut anything off for it, `destroys` that faults
+    # had then destroyed every copy that an acknowledgement with acks=all stands for, `is_reset`
+    # that a follower took its leader's end for its own without asking for epochs, `is_last_known`
+    # that a leader was neither in the ISR nor eligible (KIP-966), `is_lead` that another broker
+    # became the leader, whose log went on at `cut_to`, `is_of_coordinator` that it is not records
+    # that may be lost by it, but how their transactions were decided.
     "loss_causes": struct(
         topic=TEXT, partition=INT, at_ns=LONG, since_ns=LONG, until_ns=LONG, cut_to=LONG,
-        cut_end=LONG, words=TEXT, takes_a_copy=BOOL, destroys=BOOL, is_reset=BOOL,
-        is_last_known=BOOL, is_lead=BOOL, is_of_coordinator=BOOL,
+        cut_end=LONG, words=TEXT, takes_a_copy=BOOL, leads_no_more=BOOL, destroys=BOOL,
+        is_reset=BOOL, is_last_known=BOOL, is_lead=BOOL, is_of_coordinator=BOOL,
     ),
     # One row per topic under test, with the times at which faults took a copy of what groups had
     # committed, in some partition of the offsets topic.

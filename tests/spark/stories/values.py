@@ -30,7 +30,11 @@ def lost_by_damage(kind: str) -> Row:
 
 
 _DESTROYS_NOTHING = dict.fromkeys(
-    ("takes_a_copy", "destroys", "is_reset", "is_last_known", "is_lead", "is_of_coordinator"), False
+    (
+        *("takes_a_copy", "leads_no_more", "destroys", "is_reset", "is_last_known", "is_lead"),
+        "is_of_coordinator",
+    ),
+    False,
 )
 
 
@@ -41,8 +45,8 @@ def cause_of_loss(**other: Any) -> dict[str, Any]:
     return {**anything, **words, **_DESTROYS_NOTHING, **other}
 
 
-def _lost_power(*, cut_end: int) -> dict[str, Any]:
-    return cause_of_loss(cut_to=0, cut_end=cut_end, takes_a_copy=True)
+def _lost_power(*, cut_end: int, **other: Any) -> dict[str, Any]:
+    return cause_of_loss(cut_to=0, cut_end=cut_end, takes_a_copy=True, **other)
 
 
 def _last_known(*, cut_to: int) -> dict[str, Any]:
@@ -83,6 +87,11 @@ STORIES = (
             ("a cut at its offset", "explained", cause_of_loss(cut_to=1)),
             ("a cut of the last copy", "destroyed", cause_of_loss(cut_to=1, destroys=True)),
             ("lost power", "partly-destroyed", _lost_power(cut_end=2)),
+            (
+                "lost power alone, of a broker that led no more",
+                "partly-destroyed",
+                _lost_power(cut_end=2, leads_no_more=True),
+            ),
             ("a last known leader", "last-known", _last_known(cut_to=1)),
             ("a last known leader that had it", "unexplained", _last_known(cut_to=2)),
             ("lost power where it was not yet", "explained", _lost_power(cut_end=1)),
@@ -105,6 +114,24 @@ STORIES = (
             ]
         },
         finds=[lost_by_damage("explained")],
+    ),
+    *(
+        Story(
+            title=f"a cut behind lost power of a broker that led {since} makes a loss {kind}",
+            why="KIP-101: who follows a broker that lost a record cuts it off, and nobody else may",
+            ops=[ok(*A, 0), ok(*B, 1), ok(*C, 2), final(Rec(*A, 0), Rec(*C, 2))],
+            timeline={
+                "loss_causes": [
+                    _lost_power(cut_end=2, leads_no_more=leads_no_more, words=power),
+                    cause_of_loss(at_ns=5, cut_to=1, words=cut),
+                ]
+            },
+            finds=[lost_by_damage(kind)],
+        )
+        for since, leads_no_more, kind, power, cut in (
+            ("no more", True, "explained", "power", "damage"),
+            ("on", False, "partly-destroyed", "damage", "a later cut"),
+        )
     ),
     Story(
         title="a lost tail is lost and not unseen",
