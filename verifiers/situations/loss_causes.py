@@ -30,7 +30,12 @@ from verifiers.replicas.cuts import Cut
 from verifiers.run_folder.folder import TopicPartition
 from verifiers.run_folder.journal import FOR_EVER_NS, FaultSpan
 from verifiers.situations.events import LeaderChange, RunEvents
+from verifiers.spark.columns import BOOL
+from verifiers.timeline.frames import SCHEMAS
 from verifiers.timeline.partition_states import PartitionState
+
+FLAGS = [field.name for field in SCHEMAS["loss_causes"] if field.dataType == BOOL]
+"""The columns that say what kind of damage a row tells of."""
 
 _STALE_NS = 30_000_000_000
 """So long after a change of leader, or a healing, a producer with acks=0 may still write to a
@@ -333,14 +338,7 @@ def _row(topic: str, partition: int, words: str | None, **known: Any) -> dict[st
     """Return a row; a time or an offset that is not given bounds nothing."""
     bounds = {"at_ns": 0, "since_ns": 0, "until_ns": FOR_EVER_NS, "cut_to": None, "cut_end": None}
     row = {"topic": topic, "partition": partition, "words": words}
-    flags = dict.fromkeys(
-        (
-            *("takes_a_copy", "leads_no_more", "destroys", "is_reset", "is_last_known", "is_lead"),
-            "is_of_coordinator",
-        ),
-        False,
-    )
-    return {**row, **bounds, **flags, **known}
+    return {**row, **bounds, **dict.fromkeys(FLAGS, False), **known}
 
 
 def _brokers(fault: FaultSpan) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.spark.ops import TOPIC, Rec, end, fail, final, info, ok, poll
 from tests.spark.story import Row, Story, of, row
+from verifiers.situations.loss_causes import FLAGS
 
 A, B, C = (1, 0), (1, 1), (1, 2)
 
@@ -29,20 +30,11 @@ def lost_by_damage(kind: str) -> Row:
     return {**lost, "detail": {**lost["detail"], "lost_by": "damage"}}
 
 
-_DESTROYS_NOTHING = dict.fromkeys(
-    (
-        *("takes_a_copy", "leads_no_more", "destroys", "is_reset", "is_last_known", "is_lead"),
-        "is_of_coordinator",
-    ),
-    False,
-)
-
-
 def cause_of_loss(**other: Any) -> dict[str, Any]:
     """Return damage that may have lost whatever was sent to partition 0."""
     anything = {"topic": TOPIC, "partition": 0, "at_ns": 3, "since_ns": 0, "until_ns": 1 << 62}
     words = {"cut_to": None, "cut_end": None, "words": "damage"}
-    return {**anything, **words, **_DESTROYS_NOTHING, **other}
+    return {**anything, **words, **dict.fromkeys(FLAGS, False), **other}
 
 
 def _lost_power(*, cut_end: int, **other: Any) -> dict[str, Any]:
