@@ -79,9 +79,10 @@ class Story:
         fault_id = str(len({line["id"] for line in self._faults}) + 1)
         traits = FaultTraits(ends_lead_by=by)
         evidence = {"observed": True, "details": {"cut": cut} if cut else {}}
-        ticks = None if started_s is None else round(100 * started_s)
-        process = {str(victim): {"start_ticks": ticks} for victim in victims if ticks is not None}
-        back = {"observed": True, "details": {"process": process} if process else {}}
+        back: dict[str, Any] = {"observed": True, "details": {}}
+        if started_s is not None:
+            started = {"start_ticks": round(100 * started_s)}
+            back["details"]["process"] = {str(victim): started for victim in victims}
         self._faults += [
             {
                 "id": fault_id,

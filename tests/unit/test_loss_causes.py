@@ -1,4 +1,4 @@
-"""When faults destroyed every copy that an acknowledgement with acks=all stands for."""
+"""When faults destroyed every copy that an acknowledgement stands for, and when only one."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -115,7 +115,7 @@ def _explained(absent: DataFrame, loss_causes: DataFrame) -> DataFrame:
             F.bool_and(holds_another).alias("divergent"),
             (
                 F.bool_or((took_it & ~cause["leads_no_more"]) | absent["is_held"])
-                | F.bool_and("leads_no_more")
+                | (F.bool_or(took_it) & F.bool_and("leads_no_more"))
             ).alias("partly_destroyed"),
         )
     )

@@ -28,8 +28,7 @@ class FaultSpan:
         victims: node ids.
         traits: what it declares of itself.
         decided_ns: when it was decided.
-        end_ns: when it was seen to be healed.
-        is_healed: whether it was; if not, `end_ns` is what stands for that.
+        end_ns: when it was seen to be healed, or what stands for that if it never was.
         injected: the line that says that it was injected; empty if none does.
         healed: the line that says that it was healed; empty if none does.
     """
@@ -40,9 +39,13 @@ class FaultSpan:
     traits: FaultTraits
     decided_ns: int
     end_ns: int
-    is_healed: bool
     injected: Line
     healed: Line
+
+    @property
+    def is_healed(self) -> bool:
+        """Whether it was seen to be healed."""
+        return bool(self.healed)
 
     def covers(self, at_ns: int) -> bool:
         """Tell whether the fault was in force at a time."""
@@ -84,7 +87,6 @@ def fault_spans(lines: Iterable[Line], *, unhealed_ns: int = FOR_EVER_NS) -> lis
             traits=recorded_traits(decided),
             decided_ns=int(decided["time_ns"]),
             end_ns=int(events["healed"]["time_ns"]) if "healed" in events else unhealed_ns,
-            is_healed="healed" in events,
             injected=events.get("injected", {}),
             healed=events.get("healed", {}),
         )

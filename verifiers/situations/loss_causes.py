@@ -20,7 +20,7 @@ Source: KIP-101 (whose log counts after an election), KIP-279 (others in its pla
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product, zip_longest
+from itertools import pairwise, product, zip_longest
 from typing import Any
 
 from harness.core.coordinators import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -74,7 +74,11 @@ def loss_causes(events: RunEvents, replicas: Sequence[Replica]) -> list[dict[str
             for change in events.last_known_leaders
             if change.partition[0] in events.tested
         ),
-        *(_of_cut(events, at_ns, cut) for at_ns, cut in events.cuts if cut.topic in events.tested),
+        *(
+            _of_cut(events, at_ns, cut) | {"leads_no_more": _leads_no_more(events, at_ns, cut)}
+            for at_ns, cut in events.cuts
+            if cut.topic in events.tested
+        ),
         *_of_destroyed_copies(events, events.tested),
         *_of_coordinators(events),
     ]
@@ -196,26 +200,26 @@ def _of_cut(events: RunEvents, at_ns: int, cut: Cut) -> dict[str, Any]:
     return _row(
         cut.topic, cut.partition, words,
         at_ns=at_ns, until_ns=at_ns, cut_to=cut.to, cut_end=cut.end, takes_a_copy=bool(cut.cause),
-        leads_no_more=bool(cut.cause) and _leads_no_more(events, at_ns, cut), is_reset=cut.is_reset,
+        is_reset=cut.is_reset,
     )  # fmt: skip
 
 
 def _leads_no_more(events: RunEvents, at_ns: int, cut: Cut) -> bool:
-    """Return whether the broker that a fault has cut a log of certainly did not lead it any more.
+    """Return whether it was a fault that cut a log, and its broker certainly led it no more.
 
     It did not if others led by the time it could again, and to the end of the run. Each state has
     to be known from the fault on: that of the ISR until the broker had lost what it lost, for it
     may have been alone in it, and after that those of the leaders, which differ in their epochs.
     """
+    if not cut.cause:
+        return False
     fault = next((each for each in events.faults if each.injected.get("time_ns") == at_ns), None)
     started_ns = fault.started_ns(cut.broker) if fault else None
     if fault is None or started_ns is None:
         return False
     back_ns = started_ns + _SOONEST_BACK_NS
     states = events.timeline.states.get(cut.topic_partition, ())
-    for state, following in zip_longest(states, states[1:]):
-        if following is None:
-            return state.leader != cut.broker and state.to_ns >= back_ns
+    for state, following in pairwise(states):
         if following.from_ns < fault.decided_ns:
             continue
         if following.after_ns <= at_ns and not state.joins_next:
@@ -224,7 +228,7 @@ def _leads_no_more(events: RunEvents, at_ns: int, cut: Cut) -> bool:
             return False
         if following.from_ns >= back_ns and state.leader == cut.broker:
             return False
-    return False
+    return bool(states) and states[-1].leader != cut.broker and states[-1].to_ns >= back_ns
 
 
 def _of_destroyed_copies(events: RunEvents, topics: Iterable[str]) -> Iterator[dict[str, Any]]:

@@ -87,6 +87,11 @@ STORIES = (
             ("a last known leader", "last-known", _last_known(cut_to=1)),
             ("a last known leader that had it", "unexplained", _last_known(cut_to=2)),
             ("lost power where it was not yet", "explained", _lost_power(cut_end=1)),
+            (
+                "lost power where it was not yet, of a broker that led no more",
+                "explained",
+                _lost_power(cut_end=1, leads_no_more=True),
+            ),
             ("a cut above it", "unexplained", cause_of_loss(cut_to=2)),
             ("damage of another partition", "unexplained", cause_of_loss(partition=1)),
             ("damage of before", "unexplained", cause_of_loss(until_ns=999_999_999)),
